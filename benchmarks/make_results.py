@@ -350,15 +350,12 @@ def readme_results() -> str:
     """Six results: game, hardware, minutes, result, link."""
     strength = newest("connect_four.jsonl", name="20 minutes")["runs"][0]
     tic_tac_toe = next(line for line in read_results("quoted.jsonl") if line["name"] == "tic_tac_toe")
-    scores = {
-        (file, name): share(newest(f"{file}.jsonl", name=name, machine="")["runs"][0]["score"])
-        for file, name in (
-            ("minishogi", "uct_1000"), ("minishogi", "fairy_stockfish"), ("chess_small", "first_checkpoint"),
-        )
-    }
     cores, older, bf16 = "2 cores, AMX", "2 cores, no bf16", "2 cores, bf16"
     othello_minutes, othello = strength_results.of_the_longest("othello_6x6", ("UCT 1000", "64"))
     go_minutes, level_1, level_10 = strength_results.of_the_longest("go_9x9", ("GNU Go 1", "64"), ("GNU Go 10", "400"))
+    minishogi_minutes, minishogi = strength_results.of_the_longest("minishogi", ("Fairy-Stockfish 0", "64"))
+    chess_minutes, random_mover, stockfish = strength_results.of_the_longest(
+        "chess_small", ("a random mover", "64"), ("Stockfish 1350", "64"))
     rows = (
         ("tic-tac-toe", older, "3", f"{tic_tac_toe['figure'].split(' and ')[0]} mistakes over all 4,520 positions",
          "tic-tac-toe"),
@@ -371,11 +368,12 @@ def readme_results() -> str:
         ("Go 9×9", bf16, f"{go_minutes:g}",
          f"{share(level_1)} against GNU Go 3.8 at level 1 with 64 simulations, "
          f"{share(level_10)} at level 10 with 400", "every-game-after-equal-minutes"),
-        ("minishogi", cores, "60",
-         f"{scores['minishogi', 'uct_1000']} against plain UCT with 1,000 rollouts, "
-         f"{scores['minishogi', 'fairy_stockfish']} against Fairy-Stockfish at its lowest level", "minishogi"),
-        ("chess, a small network", cores, "20",
-         f"{scores['chess_small', 'first_checkpoint']} against its own checkpoint of minute 5", "chess"),
+        ("minishogi", bf16, f"{minishogi_minutes:g}",
+         f"{share(minishogi)} with 64 simulations against Fairy-Stockfish at skill level 0 with 1,000 nodes",
+         "every-game-after-equal-minutes"),
+        ("chess, a small network", bf16, f"{chess_minutes:g}",
+         f"{share(random_mover)} against a random mover, {share(stockfish)} against Stockfish at an Elo of 1350",
+         "every-game-after-equal-minutes"),
     )
     linked = ((*row[:-1], f"[games and commands](docs/results/strength.md#{row[-1]})") for row in rows)
     return table(("game", "hardware", "minutes", "result", ""), linked)

@@ -9,13 +9,13 @@ from benchmarks.lib import ROOT, read_results
 from benchmarks.result_lines import Line, number, share, sources, table
 from benchmarks.tune.foreign_load import MOST
 from benchmarks.tune.screening import effects, screening_runs, standard_error
-from benchmarks.tune.study import Study
+from benchmarks.tune.study import Study, processor_of
 from shusaku.actors.arena.arena import Tally
 
 RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)")
 TABLE_FILE = "strength_table.jsonl"
 CURVE = ", Elo over minutes"
-FIRST_WINS = {"hex_7"}  # with best play, so that a second player can be asked for less
+FIRST_WINS = {"hex_7", "go_5x5"}  # with best play, so that a second player can be asked for less
 MATCH = re.compile(r", (?P<simulations>\d+) simulations against (?P<reference>.+)")
 
 ALSO_MEASURED = {"policy.optimal": "network alone", "search_64.optimal": "64 simulations",
@@ -76,8 +76,8 @@ def at_equal_time() -> str:
     runs = [line for line in _undisturbed() if not any(identity.items() <= line.items() for identity in screened)]
     studies: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in runs:
-        cores = line["machine"].split(",")[0]
-        studies[line["base_settings"], f"{line['minutes']:g} minutes", cores, line["metric"]].append(line)
+        processor = processor_of(line["machine"])
+        studies[line["base_settings"], f"{line['minutes']:g} minutes", processor, line["metric"]].append(line)
     rows = []
     for (base, *how), lines in studies.items():
         study = ", ".join([f"`{' '.join(lines[0]['base'])}` on {lines[0]['date']}", *how])
@@ -85,7 +85,8 @@ def at_equal_time() -> str:
         trials: dict[str, list[Line]] = defaultdict(list)
         for line in lines:
             trials[line["settings"]].append(line)
-        for made in sorted(trials.values(), key=lambda lines: -statistics.median(run["value"] for run in lines)):
+        for made in sorted(trials.values(), key=lambda lines: (
+                lines[0]["settings"] != base, -statistics.median(run["value"] for run in lines))):
             words = "" if made[0]["settings"] == base else " ".join(made[0]["words"])
             gains = [100 * (run["value"] - unchanged[run["seed"]]["value"]) for run in made if run["seed"] in unchanged]
             middle = statistics.median(gains) if gains and words else None

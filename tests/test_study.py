@@ -1,5 +1,6 @@
 """The runner of studies, with a trainer that ends at once: what is tried, given up, disturbed, resumed and refused."""
 
+import json
 import subprocess
 import sys
 import time
@@ -173,6 +174,45 @@ def test_disturbed_runs_are_made_again_and_not_counted(
     monkeypatch.setattr(ForeignLoad, "finish", lambda self: 0.9)
     with pytest.raises(SystemExit, match="3 runs of as they are, seed 1, were disturbed"):
         made(study(tmp_path, seeds=[1], choices={"x": [[]]}), tmp_path / "others", 0, trainer)
+    loads = iter([0.9, 0.1])
+    monkeypatch.setattr(ForeignLoad, "finish", lambda self: next(loads))
+    [row] = made(study(tmp_path, seeds=[1], choices={"x": [[]]}), tmp_path / "others", 0, trainer)
+    assert (row["seeds"], row["disturbed"]) == (1, 4), "the same command, on a quiet machine, goes on"
+
+
+def test_work_beside_a_run_counts_also_after_it_was_killed(
+    tmp_path: Path, trainer: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 seconds with 0.6 cores of others beside them, and then the rest in quiet."""
+    asked = study(tmp_path, seeds=[1], choices={"x": [[]]})
+    monkeypatch.setenv("CALLS", "0")
+    with pytest.raises(SystemExit, match="exit code 9"):
+        made(asked, tmp_path / "runs", 0, trainer)
+    monkeypatch.delenv("CALLS")
+    [load] = (tmp_path / "runs").glob("*.load")
+    assert len(json.loads(load.read_text())) == 1
+    load.write_text(json.dumps([[300.0, 180.0]]))
+    [row] = made(asked, tmp_path / "runs", 0, trainer)
+    assert row["disturbed"] == 1
+    assert len(calls(tmp_path)) == 3, "and so it was made once more"
+
+
+def test_a_study_of_ranges_goes_on_with_other_values_and_belongs_to_what_it_asks(
+    tmp_path: Path, trainer: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges = {"learner.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}}
+    asked = study(tmp_path, seeds=[1], ranges=ranges)
+    monkeypatch.setenv("CALLS", "4")
+    with pytest.raises(SystemExit, match="exit code 9"):
+        made(asked, tmp_path / "runs", 6, trainer)
+    monkeypatch.delenv("CALLS")
+    rows = made(asked, tmp_path / "runs", 6, trainer)
+    assert len(rows) == 6
+    assert len({tuple(row["words"]) for row in rows}) == 6, "no value is tried twice"
+    count = len(calls(tmp_path))
+    longer = study(tmp_path, seeds=[1], ranges=ranges, minutes=0.2)
+    assert len(made(longer, tmp_path / "runs", 3, trainer)) == 3
+    assert len(calls(tmp_path)) == count + 3, "other minutes make other trials"
 
 
 def test_matches(tmp_path: Path, trainer: list[str]) -> None:
@@ -194,6 +234,9 @@ def test_matches(tmp_path: Path, trainer: list[str]) -> None:
     ({"choices": {"x": [[]]}, "ranges": {"learner.learning_rate": {"low": 1e-5, "high": 1e-3}}}, "either choices"),
     ({"choices": {"x": [[]]}, "metric": "match"}, "against whom"),
     ({"choices": {"x": [[]]}, "match": ["games=20"]}, "other metrics take none"),
+    ({"choices": {"x": [[]]}, "metric": "match", "match": ["second.no_such=1"]}, "match: .*no_such"),
+    ({"choices": {"x": [[]]}, "seeds": 3}, "seeds=3: must be a list of whole numbers"),
+    ({"ranges": {"learner.learning_rate": {"lo": 1}}}, "low and high"),
 ])
 def test_a_file_that_cannot_be_meant_is_refused(tree: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):
@@ -282,3 +325,6 @@ def test_a_default_that_is_named_changes_no_digest() -> None:
     plain = digest_of("game=go", "game.size=9")
     assert digest_of("game=go", "game.size=9", "game.planes=zero", "learner.value_lambda=0") == plain
     assert digest_of("game=go", "game.size=9", "game.planes=liberties") != plain
+    assert digest_of("game=go", "game.size=9", "game.komi=7") == plain, "what is left out depends on the board"
+    assert digest_of("game=go", "game.size=9", "game.komi=7.5") != plain
+    assert digest_of("game=go", "game.komi=7.5") == digest_of("game=go")

@@ -1,8 +1,12 @@
 """The methods that the ablation compares, as settings of connect four."""
 
 # AlphaZero as published where it is about the method (PUCT, noise, z, every move of a game a row, heads of two and one
-# filters), and the preset's tower, openings and learner, which all of them share.
+# filters), and the tower, openings and learner that the preset had when the ablation began, which all of them share:
+# what it has learned since would make new rows another table.
 PLAIN = (
+    "learner.targets=[policy,value]", "learner.root_value_share=0", "learner.value_lambda=0",
+    "learner.schedule=constant", "learner.learning_rate=0.002", "learner.max_grad_norm=4",
+    "learner.soft_policy_weight=8",
     "search=puct", "search.simulations=64", "search.proven_results=false", "search.temperature_plies=12",
     "replay.surprise_weight=0", "network.policy_filters=2", "network.value_filters=1",
 )

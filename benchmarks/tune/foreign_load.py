@@ -12,9 +12,12 @@ SECONDS = 2.0  # between two looks
 
 
 def busy_seconds() -> float:
-    """Of processor time of this machine since its start, all cores together; what waits for a disk is not busy."""
-    user, nice, system, _, _, irq, softirq = map(float, Path("/proc/stat").read_text().split()[1:8])
-    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    """Of processor time of this machine since its start, all cores together; what waits for a disk is not busy.
+
+    On a virtual machine, time that its host gave to others meanwhile ("steal") is gone as well.
+    """
+    user, nice, system, _, _, irq, softirq, steal = map(float, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 class ForeignLoad:
@@ -36,7 +39,12 @@ class ForeignLoad:
         self._ended.set()
         self._thread.join()
         self._look()
-        return max(0.0, busy_seconds() - self._busy - self._own_total) / (time.monotonic() - self._began)
+        seconds, foreign = self.so_far()
+        return foreign / seconds
+
+    def so_far(self) -> tuple[float, float]:
+        """Seconds since the start, and processor seconds that others have used in them, up to the last look."""
+        return time.monotonic() - self._began, max(0.0, busy_seconds() - self._busy - self._own_total)
 
     def _run(self) -> None:
         while not self._ended.wait(self._seconds):

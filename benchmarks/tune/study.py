@@ -29,7 +29,7 @@ With --record each finished run is at once a line of study_runs.jsonl among the 
 on another machine with the same processor; each line names its commit.  --begin-within ends a study in time.
 
 A machine with other work (more than 0.2 cores) is refused; a run beside which such work began is marked, kept out of
-the medians, and made again.
+the medians, and made again.  Of a run that was killed and went on, the work beside all of its parts counts.
 """
 
 import argparse
@@ -57,16 +57,17 @@ from optuna.trial import TrialState
 from benchmarks.lib import ROOT, machine, read_results, record
 from benchmarks.tune.foreign_load import MOST, ForeignLoad
 from benchmarks.tune.screening import FIRST_ROWS, effects, screening_runs, standard_error
-from shusaku.common.config.schema import Config, leaves
+from shusaku.common._core import Game, external_names
+from shusaku.common.config.schema import Config, GameConfig, leaves
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import read_metrics
 from shusaku.deploy.cli.overrides import compose
-from shusaku.deploy.run.game_parameters import game_defaults
 
 MATCH = "match"
 FINAL = "final_strength"  # source of the metrics at the end of a run
 LOOK_SECONDS = 3.0  # at the machine before a study
-AGAIN = 3  # runs of a seed until one is not disturbed
+AGAIN = 3  # runs of a seed in one command until one is not disturbed
+REMEMBER_SECONDS = 20.0  # between two notes of the load beside a run, for one that is killed
 COUNTS = ("games", "rows", "steps", "evaluations")  # of a run, shown beside its time
 KEYS = {"base", "minutes", "seeds", "metric", MATCH, "choices", "each", "screen", "ranges"}
 OF_THE_RUN = ("experiment", "run.dir", "run.name", "run.seed", "run.minutes")  # settings that a study gives itself
@@ -103,6 +104,7 @@ class Study:
                                  "and takes the place of choices")
             tree["choices"] = {"each": [[], *each]}
         study = cls(path.stem, **tree)
+        study._check_shapes(path)
         if [bool(study.choices), bool(study.screen), bool(study.ranges)].count(True) != 1:
             raise UsageError(f"{path}: give either choices (or each), all of which are tried, or screen, half of which "
                              "is on in each run, or ranges that Optuna draws from")
@@ -117,6 +119,19 @@ class Study:
                 [{key: limits["low"] for key, limits in study.ranges.items()}] if study.ranges else []):
             digest_of(*study.base, *study.words(parameters))
         return study
+
+    def _check_shapes(self, path: Path) -> None:
+        if not isinstance(self.seeds, list) or not self.seeds or not all(isinstance(seed, int) for seed in self.seeds):
+            raise UsageError(f"{path}: seeds={self.seeds}: must be a list of whole numbers, such as [1, 2, 3]")
+        if not isinstance(self.ranges, dict) or not all(
+                isinstance(limits, dict) and {"low", "high"} <= limits.keys() <= {"low", "high", "log", "step"}
+                for limits in self.ranges.values()):
+            raise UsageError(f"{path}: ranges={self.ranges}: each has low and high, and may have log or step, such as "
+                             "learner.learning_rate: {low: 3.0e-4, high: 3.0e-3, log: true}")
+        try:
+            compose(["first.checkpoint=x", *self.match] if self.match else [])
+        except UsageError as error:
+            raise UsageError(f"{path}: match: {error}") from None
 
     def _check_screen(self, path: Path, has_seeds: bool) -> None:
         if not _is_lists_of_words(self.screen) or len(self.screen) >= max(FIRST_ROWS):
@@ -172,10 +187,17 @@ class Study:
 def digest_of(*words: str) -> str:
     """Of what these words ask for in a training.  Defaults are left out, so that a setting that is new changes none."""
     config, defaults = compose(list(words)), dict(leaves(Config()))
-    rules = game_defaults(config.game.name, config.game.params)
-    config.game.params = {key: value for key, value in config.game.params.items() if rules.get(key) != value}
+    config.game.params = {key: value for key, value in config.game.params.items() if not _is_default(config.game, key)}
     asked = {key: value for key, value in leaves(config) if defaults.get(key) != value and key not in OF_THE_RUN}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _is_default(game: GameConfig, key: str) -> bool:
+    """Whether these rules are the same without this parameter; what is left out may depend on the others."""
+    if game.name in external_names():
+        return False
+    others = {name: value for name, value in game.params.items() if name != key}
+    return bool(Game(game.name, others).params[key] == game.params[key])
 
 
 def _named(words: list[str]) -> str:
@@ -221,7 +243,8 @@ class Runs:
     def result(self, words: list[str], seed: int) -> dict[str, Any]:
         """Of a run that nothing disturbed; SystemExit if there was none in `AGAIN` of them, or one failed."""
         identity = self._study.identity(words, seed)
-        for attempt in range(AGAIN):
+        before = self._disturbed(identity)  # of commands before this one
+        for attempt in range(before, before + AGAIN):
             folder = self._folder(identity, attempt)
             file = folder.with_suffix(".json")
             known = self._ledger.find(identity) if self._ledger else None
@@ -229,8 +252,7 @@ class Runs:
                 said = {"base": self._study.base, "words": words}
                 made = known or {**said, **identity, **self._make(words, seed, folder)}
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.with_suffix(".part").write_text(json.dumps(made))
-                file.with_suffix(".part").rename(file)
+                _write(file, made)
                 shutil.rmtree(folder / "redis", ignore_errors=True)
             found: dict[str, Any] = json.loads(file.read_text())
             if found["foreign_cores"] <= MOST:
@@ -243,10 +265,16 @@ class Runs:
 
     def disturbed(self, words: list[str]) -> int:
         """How many runs with these words do not count."""
-        files = [self._folder(self._study.identity(words, seed), attempt).with_suffix(".json")
-                 for seed in (range(1, len(self._study.screening()) + 1) if self._study.screen else self._study.seeds)
-                 for attempt in range(AGAIN)]
-        return sum(json.loads(file.read_text())["foreign_cores"] > MOST for file in files if file.exists())
+        seeds = range(1, len(self._study.screening()) + 1) if self._study.screen else self._study.seeds
+        return sum(self._disturbed(self._study.identity(words, seed)) for seed in seeds)
+
+    def _disturbed(self, identity: dict[str, Any]) -> int:
+        """How many runs of this identity do not count: the first ones, for after one that counts none is made."""
+        for attempt in itertools.count():
+            file = self._folder(identity, attempt).with_suffix(".json")
+            if not file.exists() or json.loads(file.read_text())["foreign_cores"] <= MOST:
+                return attempt
+        raise AssertionError
 
     def _folder(self, identity: dict[str, Any], attempt: int) -> Path:
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
@@ -259,9 +287,9 @@ class Runs:
                      "runs that are missing")
         command = ["train", *study.base, *words, f"run.seed={seed}", f"run.minutes={study.minutes:g}",
                    f"run.dir={folder}", "rater.enabled=false"]
-        began = time.monotonic()
-        foreign, summary = self._call(command)
-        result = {"foreign_cores": round(foreign, 3), "seconds": round(time.monotonic() - began, 1),
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        (seconds, foreign), summary = self._call(command, folder.with_suffix(".load"))
+        result = {"foreign_cores": round(foreign, 3), "seconds": round(seconds, 1),
                   **{name: summary[name] for name in COUNTS if name in summary}, "evaluations": evaluations_of(folder)}
         final = final_of(folder)
         return {**result, "value": self._measure(folder, final), "final": final, "advice": self._advice(folder)}
@@ -285,19 +313,40 @@ class Runs:
             sys.exit(f"metric: {study.metric}: no run reports it at its end, only {', '.join(final) or 'nothing'}")
         return final[study.metric]
 
-    def _call(self, words: list[str]) -> tuple[float, dict[str, Any]]:
-        """Cores of other programs meanwhile, and the JSON of the command."""
+    def _call(self, words: list[str], loads: Path | None = None) -> tuple[tuple[float, float], dict[str, Any]]:
+        """(seconds, cores of other programs in them), and the JSON of the command.
+
+        `loads` remembers both for each time that this command was begun, for one that was killed and goes on.
+        """
         print("shusaku", *words, flush=True)
+        before = json.loads(loads.read_text()) if loads and loads.exists() else []
         process = subprocess.Popen([*self._trainer, *words, "--json"], cwd=ROOT, stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL, text=True)
         load = ForeignLoad(process.pid)
-        output, _ = process.communicate()
-        foreign = load.finish()
+        began = time.monotonic()
+        while True:
+            try:
+                output, _ = process.communicate(timeout=REMEMBER_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                if loads:
+                    _write(loads, [*before, load.so_far()])
+        now = time.monotonic() - began
+        parts = [*before, (now, now * load.finish())]
+        if loads:
+            _write(loads, parts)
         if process.returncode:
             sys.exit(f"shusaku {shlex.join(words)}: exit code {process.returncode}; mend it, and give the same command "
                      "again")
         summary: dict[str, Any] = json.loads(output.splitlines()[-1])
-        return foreign, summary
+        seconds = sum(part for part, _ in parts)
+        return (seconds, sum(foreign for _, foreign in parts) / seconds), summary
+
+
+def _write(file: Path, value: Any) -> None:
+    """As JSON, the whole or nothing."""
+    file.with_suffix(".part").write_text(json.dumps(value))
+    file.with_suffix(".part").rename(file)
 
 
 def final_of(run: Path) -> dict[str, float]:
@@ -349,9 +398,12 @@ def _try_all(study: Study, runs: Runs) -> list[dict[str, Any]]:
 def _search(study: Study, directory: Path, trials: int, runs: Runs) -> list[dict[str, Any]]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = JournalStorage(JournalFileBackend(str(directory / "optuna.log")))
-    seen = optuna.create_study(study_name=study.name, storage=storage, direction="maximize", load_if_exists=True,
-                               sampler=optuna.samplers.TPESampler(seed=1),
+    # A file that asks for something else is another study; one that goes on draws other values than at its start.
+    asked = json.dumps([study.identity([], 0), study.seeds, study.ranges], sort_keys=True)
+    name = f"{study.name}-{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
+    seen = optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True,
                                pruner=optuna.pruners.MedianPruner(n_warmup_steps=0))
+    seen.sampler = optuna.samplers.TPESampler(seed=1 + len(seen.trials))
     for begun in seen.get_trials(states=[TrialState.RUNNING]):  # of a study that was killed
         _try(seen, optuna.trial.Trial(seen, begun._trial_id), study, runs)
     while sum(trial.state.is_finished() for trial in seen.trials) < trials:

@@ -61,9 +61,11 @@ def _check_age(directory: Path, series: MetricSeries) -> None:
     if all(there[name] >= least for name, least in LEAST.items()):
         return
     reached = ", ".join(f"{there[name]:,.0f} of {least:,} {name}" for name, least in LEAST.items())
-    factors = [least / there[name] if there[name] else float("inf") for name, least in LEAST.items()]
-    more = (max(factors) - 1) * series.seconds / 60
-    longer = f"it needs {max(1, more):.0f} more minutes at its pace" if more < float("inf") else "let it train on"
+    # What there is nothing of has no pace: the rest says how much longer at least, and never less than as long again.
+    factors = [least / there[name] if there[name] else 2.0 for name, least in LEAST.items()]
+    more = max(1.0, (max(factors) - 1) * series.seconds / 60)
+    longer = (f"it needs {more:.0f} more minutes at its pace" if all(there.values())
+              else f"it needs at least {more:.0f} more minutes")
     raise UsageError(f"run.dir={directory}: is too young to be judged ({reached}); {longer}")
 
 

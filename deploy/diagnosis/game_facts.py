@@ -54,9 +54,10 @@ class GameFacts:
 
 
 def _decided_plies(record: GameRecord) -> int:
-    """Plies after the last moment at which a search held the game for open."""
-    is_open = (np.abs(record.root_values) < DECIDED) & (record.kind != RowKind.OPENING)
-    return len(record) - 1 - int(np.flatnonzero(is_open)[-1]) if is_open.any() else 0
+    """Plies after the last moment at which a search held the game for open; all searched ones if none did."""
+    searched = record.kind != RowKind.OPENING
+    is_open = (np.abs(record.root_values) < DECIDED) & searched
+    return len(record) - 1 - int(np.flatnonzero(is_open)[-1]) if is_open.any() else int(searched.sum())
 
 
 def _calibrate(game: Game, records: Sequence[GameRecord]) -> tuple[Calibration, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from shusaku.common._core import Game
 from shusaku.deploy.diagnosis.finding import Finding, advice, good, unknown
 from shusaku.deploy.diagnosis.fit import Fit
 from shusaku.deploy.diagnosis.game_facts import OPENING_PLIES, GameFacts
@@ -22,6 +23,8 @@ DRAWS, CUT_OFF = 0.85, 0.05  # of the games
 ONE_SIDED = 0.85  # points of the side that wins more
 OPENINGS = 0.03  # different ones, as a share of the games
 SURE = 2.0  # standard errors
+PERFECT = 0.995  # of the measured moves; beyond it there is little left to gain
+MOST_SAMPLES = 8.0  # of a position that are worth advising
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,14 @@ def _balance(facts: RunFacts) -> Finding:
         if samples > 1:
             return advice(topic, measured, f"replay.samples_per_position={max(1.0, samples * (1 - paused)):.2g}",
                           "the learner is the limit, and new games teach more than another look at old ones")
-        return advice(topic, measured, f"actors.count={max(1, round(actors * (1 - paused)))}",
+        if actors <= 1:
+            return good(topic, f"{measured}; the learner is the limit, and it has what it needs")
+        return advice(topic, measured, f"actors.count={min(round(actors) - 1, max(1, round(actors * (1 - paused))))}",
                       "the learner is the limit; fewer actors leave it their cores")
     if waiting > WAITING:
-        return advice(topic, measured, f"replay.samples_per_position={min(8.0, 1.5 * samples):.2g}",
+        if samples >= MOST_SAMPLES:
+            return good(topic, f"{measured}; self-play is the limit, and each position teaches often already")
+        return advice(topic, measured, f"replay.samples_per_position={min(MOST_SAMPLES, 1.5 * samples):.2g}",
                       "self-play is the limit; until actors have more cores, each position can teach more often")
     return good(topic, measured)
 
@@ -72,7 +79,7 @@ def _fit(facts: RunFacts) -> Finding:
         if samples > 1:
             return advice(topic, measured, f"replay.samples_per_position={max(1.0, samples / 2):.2g}",
                           "the network remembers its games (overfitting); fewer looks at each position")
-        return advice(topic, measured, f"replay.minimum={2 * int(facts.saved['replay']['minimum'])}",
+        return advice(topic, measured, _larger_window(facts),
                       "the network remembers its games (overfitting); a larger window has more of them")
     slope = facts.series.slope("learner", "loss/policy")
     is_falling = slope is not None and slope.per_hour < -SURE * slope.error
@@ -80,6 +87,13 @@ def _fit(facts: RunFacts) -> Finding:
         return advice(topic, measured, f"network.filters={2 * int(facts.saved['network']['filters'])}",
                       "it falls no more, also on games learned from (underfitting); a larger network can hold more")
     return good(topic, measured)
+
+
+def _larger_window(facts: RunFacts) -> str:
+    """The setting that keeps twice the games."""
+    replay = facts.saved["replay"]
+    setting = "capacity" if replay["window"] == "fixed" else "minimum"
+    return f"replay.{setting}={2 * int(replay[setting])}"
 
 
 def _values(facts: RunFacts) -> Finding:
@@ -96,7 +110,9 @@ def _values(facts: RunFacts) -> Finding:
         if float(learner.get("root_value_share", 0)) < 0.5:
             return advice(topic, measured, "learner.root_value_share=0.5",
                           f"{reason}, the search's value is a calmer one")
-        return advice(topic, measured, "learner.value_lambda=0.8", f"{reason}, later searches know them better")
+        if float(learner.get("value_lambda", 0)) < 0.8:
+            return advice(topic, measured, "learner.value_lambda=0.8", f"{reason}, later searches know them better")
+        return advice(topic, measured, _larger_window(facts), f"{reason}, and a larger window has more of them")
     if max(part.slope for part in parts) > TIMID:
         return advice(topic, measured, f"learner.value_weight={2 * float(learner['value_weight']):g}",
                       "values are too timid: the value head learns too slowly beside the policy")
@@ -110,7 +126,13 @@ def _decided(facts: RunFacts) -> Finding:
         return good(topic, measured)
     if float(facts.saved["self_play"]["resign_errors"]) == 0:
         return advice(topic, measured, "self_play.resign_errors=0.05", "resigning saves the time of the rest")
+    if _spares_decided(facts):
+        return good(topic, f"{measured}, with shorter searches")
     return advice(topic, measured, "self_play.decided_value=0.9", "shorter searches there save their time")
+
+
+def _spares_decided(facts: RunFacts) -> bool:
+    return float(facts.saved["self_play"].get("decided_value", 1.0)) < 1.0
 
 
 def _draws(facts: RunFacts) -> Finding:
@@ -132,6 +154,9 @@ def _length(facts: RunFacts) -> Finding:
     if float(facts.saved["self_play"]["resign_errors"]) == 0:
         return advice(topic, measured, "self_play.resign_errors=0.05",
                       "a game that the limit stops counts as a draw; who has lost should end it before")
+    if _spares_decided(facts):
+        return advice(topic, measured, "learner.cut_off_value=search",
+                      "a game that the limit stops counts as a draw; its last search knows better")
     return advice(topic, measured, "self_play.decided_value=0.9",
                   "a game that the limit stops counts as a draw; decided games should cost less on their way there")
 
@@ -143,7 +168,7 @@ def _first_player(facts: RunFacts) -> Finding:
         return good(topic, measured)
     params = facts.saved["game"].get("params") or {}
     if facts.saved["game"]["name"] == "go":
-        komi = float(params.get("komi", 7.5)) + (2 if score > ONE_SIDED else -2)
+        komi = float(Game("go", params).params["komi"]) + (2 if score > ONE_SIDED else -2)
         return advice(topic, measured, f"game.komi={komi:g}", "games that one side always wins teach little")
     plies = max(4, 2 * int(facts.saved["self_play"]["random_plies"]))
     return advice(topic, measured, f"self_play.random_plies={plies}",
@@ -177,7 +202,7 @@ def _progress(facts: RunFacts) -> Finding:
     if slope.per_hour < -SURE * slope.error:
         return advice(topic, measured, f"learner.learning_rate={float(learner['learning_rate']) / 2:.2g}",
                       "it is losing strength; smaller steps are the first remedy")
-    if slope.per_hour <= SURE * slope.error:
+    if slope.per_hour <= SURE * slope.error and not (source == "strength" and last >= PERFECT):
         if learner["schedule"] == "constant":
             return advice(topic, measured, "learner.schedule=cooldown",
                           "it stands still; a falling learning rate is worth most at the end of a run")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from shusaku.actors.arena.rating_log import RATED
-from shusaku.common._core import external_names
+from shusaku.common._core import Game, external_names
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import DEFAULTS, make_search
 from shusaku.common.durable_files import DISK_ERRORS, remove_leftovers, write_atomically
@@ -26,7 +26,6 @@ from shusaku.common.errors import UsageError
 from shusaku.common.json_lines import append_json_line
 from shusaku.common.masking import mask_override, mask_tree
 from shusaku.deploy.run.composed_config import ComposedConfig
-from shusaku.deploy.run.game_parameters import game_defaults
 from shusaku.deploy.run.healing import heal_run
 from shusaku.deploy.run.saved_config import config_text, find_config, holds_run
 from shusaku.learner.checkpoints import kept_steps
@@ -122,8 +121,7 @@ class RunDirectory:
         saved = {**known, **_flatten(found.tree)}  # an older program had fewer settings, or others
         saved = {key: value for key, value in saved.items() if key in asked or _is_setting(key)}
         if saved.get("game.name") == config.game.name:  # a parameter of the rules that is its default may be left out
-            rules = _rules_defaults(config.game.name)
-            saved, asked = rules | saved, rules | asked
+            saved, asked = _rules_of(saved) | saved, _rules_of(asked) | asked
         for settings in (saved, asked):
             settings["learner.targets"] = sorted(settings["learner.targets"])  # their order changes nothing
         changed = [key for key in sorted({*saved, *asked}) if saved.get(key) != asked.get(key)]
@@ -177,11 +175,19 @@ def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _rules_defaults(game: str) -> dict[str, Any]:
-    """Dotted key -> default of every parameter of a game of ours; of one from outside the core, nothing."""
-    if game in external_names():
+def _rules_of(settings: dict[str, Any]) -> dict[str, Any]:
+    """Dotted key -> value of every parameter of a game of ours, those left out included; of one from outside, nothing.
+
+    What is left out may depend on the others: the komi is 7 on 9 x 9 and 7.5 on 19 x 19.
+    """
+    name, prefix = settings["game.name"], "game.params."
+    given = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
+    if name in external_names():
         return {}
-    return {f"game.params.{key}": value for key, value in game_defaults(game).items()}
+    try:
+        return {f"{prefix}{key}": value for key, value in Game(name, given).params.items()}
+    except ValueError:  # rules of an older program
+        return {}
 
 
 def _is_setting(key: str) -> bool:

@@ -45,11 +45,22 @@ def test_a_trial_is_compared_with_the_unchanged_run_of_its_seed(results: Path) -
         study_run([], 1, 0.90), study_run([], 2, 0.95), study_run(["a=1"], 1, 0.93), study_run(["a=1"], 2, 0.94),
         study_run(["b=2"], 3, 0.99), study_run(["a=1"], 3, 0.10, foreign=0.5)])
     rows = rows_of(at_equal_time())
-    assert [row[0] for row in rows] == ["`b=2`", "`a=1`",
-                                     "**as it was**: `game=g` on 2026-11-28, 10 minutes, 2 cores of X, m"]
-    assert rows[0][1:] == ["1", "5.00 M", "2,000", "30", "", "99.0 %", "", ""], "nothing to compare with"
-    assert rows[1][1:] == ["2", "5.00 M", "2,000", "30", "", "93.5 % (93.0 % – 94.0 %)", "", "+1.0 (-1.0 to +3.0)"]
-    assert rows[2][-3:] == ["92.5 % (90.0 % – 95.0 %)", "", ""]
+    assert [row[0] for row in rows] == ["**as it was**: `game=g` on 2026-11-28, 10 minutes, 2 cores of X, m",
+                                     "`b=2`", "`a=1`"]
+    assert rows[0][-3:] == ["92.5 % (90.0 % – 95.0 %)", "", ""]
+    assert rows[1][1:] == ["1", "5.00 M", "2,000", "30", "", "99.0 %", "", ""], "nothing to compare with"
+    assert rows[2][1:] == ["2", "5.00 M", "2,000", "30", "", "93.5 % (93.0 % – 94.0 %)", "", "+1.0 (-1.0 to +3.0)"]
+
+
+def test_processors_of_one_name_are_told_apart(results: Path) -> None:
+    """By what they compute in; the clock rate, which changes from hour to hour, tells nothing."""
+    lines = [study_run([], 1, 0.90), study_run(["a=1"], 1, 0.93), study_run([], 1, 0.95), study_run(["a=1"], 1, 0.94)]
+    machines = ["2 cores of X, 2.6 GHz, VNNI", "2 cores of X, 2.7 GHz, VNNI", *["2 cores of X, 2.6 GHz, AMX"] * 2]
+    write(results / "study_runs.jsonl", [
+        {**line, "machine": machine} for line, machine in zip(lines, machines, strict=True)])
+    rows = rows_of(at_equal_time())
+    assert [row[-1] for row in rows] == ["", "+3.0", "", "-1.0"]
+    assert rows[2][0].endswith("2 cores of X, AMX, m")
 
 
 def test_what_runs_have_measured_at_their_end_stands_beside_the_result(results: Path) -> None:
@@ -66,7 +77,7 @@ def test_a_preset_that_has_changed_is_another_one(results: Path) -> None:
     write(results / "study_runs.jsonl", [
         study_run([], 1, 0.90), study_run(["a=1"], 1, 0.93), study_run([], 1, 0.95, base_settings="h"),
         study_run(["a=1"], 1, 0.94, base_settings="h")])
-    assert [row[-1] for row in rows_of(at_equal_time())] == ["+3.0", "", "", "-1.0"]
+    assert [row[-1] for row in rows_of(at_equal_time())] == ["", "+3.0", "", "-1.0"]
 
 
 def test_a_screening_has_a_row_for_each_setting_once_all_its_runs_are_there(results: Path) -> None:

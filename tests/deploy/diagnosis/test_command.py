@@ -42,6 +42,14 @@ def test_a_run_too_young_is_told_how_long_it_needs(trained: Path) -> None:
         diagnose.run(compose([f"run.dir={trained}"]), True)
 
 
+def test_a_run_without_a_game_is_told_how_long_it_needs_at_least(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diagnose.MetricSeries, "last", lambda *_: None)
+    with pytest.raises(UsageError, match=r"0 of 500 games, .*; it needs at least \d+ more minutes"):
+        diagnose.run(compose([f"run.dir={trained}"]), True)
+
+
 @pytest.mark.parametrize(("section", "settings"), [
     ("dataset", {"dataset": {"records": "x"}}), ("reinforce", {"reinforce": {"enabled": True}}),
     ("value", {"value": {"enabled": True}}),

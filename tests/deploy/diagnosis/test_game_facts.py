@@ -50,6 +50,15 @@ def test_plies_after_the_last_open_position_are_decided(late: int, expected: int
     assert facts.decided == pytest.approx(expected * 10 / sum(map(len, records)))
 
 
+def test_a_game_that_no_search_held_for_open_is_decided_after_its_opening() -> None:
+    records = []
+    for record in games(10):
+        kind = np.full(len(record), RowKind.FULL, np.uint8)
+        kind[:2] = RowKind.OPENING
+        records.append(replace(record, root_values=np.full(len(record), 0.99, np.float32), kind=kind))
+    assert GameFacts.of(GAME, records).decided == pytest.approx(1 - 20 / sum(map(len, records)))
+
+
 @pytest.mark.parametrize("boldness", [0.5, 1.0, 2.0])
 def test_values_are_judged_for_the_player_to_move(boldness: float) -> None:
     """True values v of which outcomes are drawn, told `boldness` times as large: outcomes are 1 / boldness of them."""

@@ -24,16 +24,20 @@ HEALTHY_FIT = Fit(Loss(4000, 1.5, 0.6, 1.3), Loss(4000, 1.48, 0.58, 1.3))
 
 
 def series(path: Path, *, paused: float | None = 0.05, waiting: float = 0.1, gain: float = 0.05, loss: float = -0.02,
-           source: tuple[str, str] = ("strength", "search_64.optimal"), scale: float = 1.0) -> MetricSeries:
-    """Of an hour; `gain` of the accuracy and `loss` of the policy's loss are what an hour changes, with some noise."""
+           source: tuple[str, str] = ("strength", "search_64.optimal"), scale: float = 1.0, actors: float = 4.0,
+           best: float = 0.9) -> MetricSeries:
+    """Of an hour, from an accuracy of `best`, with some noise.
+
+    `gain` of the accuracy and `loss` of the policy's loss are what the hour changes.
+    """
     random = np.random.default_rng(1)
     with (path / "metrics.jsonl").open("w") as file:
         for minute in range(0, 61, 5):
             noise = random.normal(0, 0.001)
             columns: dict[str, dict[str, float]] = {
-                "self_play": {"actors": 4.0} if paused is None else {"paused_share": paused, "actors": 4.0},
+                "self_play": {"actors": actors} if paused is None else {"paused_share": paused, "actors": actors},
                 "learner": {"waiting_share": waiting, "loss/policy": 1.5 + loss * minute / 60 + noise},
-                source[0]: {source[1]: scale * (0.9 + gain * minute / 60 + noise)},
+                source[0]: {source[1]: scale * (best + gain * minute / 60 + noise)},
             }
             for name, values in columns.items():
                 file.write(json.dumps({"time": 0.0, "step": 100 * minute, "seconds": 60.0 * minute, "source": name,
@@ -86,6 +90,10 @@ def test_a_healthy_run_gets_no_advice(tmp_path: Path) -> None:
      "self_play.random_plies=4"),
     (["self_play.policy_plies=0"], {"games": replace(HEALTHY_GAMES, openings=0.01)}, "openings",
      "self_play.policy_plies=2"),
+    (["replay.samples_per_position=1", "replay.window=fixed", "replay.capacity=20000"],
+     {"fit": replace(HEALTHY_FIT, newest=Loss(4000, 1.5, 0.8, 1.3))}, "fit", "replay.capacity=40000"),
+    (["self_play.resign_errors=0.05", "self_play.decided_value=0.9"], {"games": replace(HEALTHY_GAMES, cut_off=0.2)},
+     "length", "learner.cut_off_value=search"),
 ])
 def test_one_sickness_is_one_finding(
     overrides: list[str], sick: dict[str, Any], topic: str, setting: str, tmp_path: Path
@@ -97,16 +105,38 @@ def test_one_sickness_is_one_finding(
     compose(["experiment=connect_four", *overrides, found[topic].setting])  # a setting that can be given
 
 
-def test_one_sided_go_gets_another_komi(tmp_path: Path) -> None:
-    games = replace(HEALTHY_GAMES, first_score=0.95)
-    tree = dict(compose(["experiment=go_9x9", "game.komi=5.5"]).unresolved)  # type: ignore[attr-defined]
+    # Another value than the run has: a setting that is in force already helps nobody.
+    assert compose(["experiment=connect_four", *overrides, found[topic].setting]) != compose(
+        ["experiment=connect_four", *overrides])
+
+
+@pytest.mark.parametrize(("overrides", "sick"), [
+    (["self_play.resign_errors=0.05", "self_play.decided_value=0.9"], {"games": replace(HEALTHY_GAMES, decided=0.5)}),
+    (["replay.samples_per_position=8"], {"waiting": 0.8}),
+    (["replay.samples_per_position=10"], {"waiting": 0.8}),
+    (["replay.samples_per_position=1"], {"paused": 0.5, "actors": 1.0}),
+    (["learner.schedule=constant"], {"gain": 0.0, "best": 0.999}),
+])
+def test_what_is_set_or_reached_already_is_not_advised(
+    overrides: list[str], sick: dict[str, Any], tmp_path: Path
+) -> None:
+    assert advised(facts(tmp_path, *overrides, **sick)) == {}
+
+
+@pytest.mark.parametrize(("rules", "score", "komi"), [
+    (["game.komi=5.5"], 0.95, "7.5"), ([], 0.95, "9"), ([], 0.05, "5"),  # 7 unless the rules say otherwise
+])
+def test_one_sided_go_gets_another_komi(rules: list[str], score: float, komi: str, tmp_path: Path) -> None:
+    games = replace(HEALTHY_GAMES, first_score=score)
+    tree = dict(compose(["experiment=go_9x9", *rules]).unresolved)  # type: ignore[attr-defined]
     found = advised(RunFacts(tree, series(tmp_path), games, HEALTHY_FIT))
-    assert [finding.setting for finding in found.values()] == ["game.komi=7.5"]
+    assert [finding.setting for finding in found.values()] == [f"game.komi={komi}"]
 
 
 @pytest.mark.parametrize(("slope", "overrides", "setting"), [
     (0.5, ["learner.root_value_share=0"], "learner.root_value_share=0.5"),
-    (0.5, ["learner.root_value_share=0.5"], "learner.value_lambda=0.8"),
+    (0.5, ["learner.root_value_share=0.5", "learner.value_lambda=0"], "learner.value_lambda=0.8"),
+    (0.5, ["learner.root_value_share=0.5", "learner.value_lambda=0.8", "replay.minimum=8000"], "replay.minimum=16000"),
     (1.6, ["learner.value_weight=1"], "learner.value_weight=2"),
 ])
 def test_values_that_do_not_fit_the_outcomes(

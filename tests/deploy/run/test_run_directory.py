@@ -98,6 +98,15 @@ def test_a_parameter_of_the_rules_at_its_default_may_be_named_or_left_out(tmp_pa
         RunDirectory(config(tmp_path, "game=go", "game.size=5", "game.planes=liberties"))
 
 
+def test_a_parameter_that_is_left_out_may_depend_on_the_others(tmp_path: Path) -> None:
+    """The komi is 7 on 9 x 9, and 7.5 on larger boards."""
+    RunDirectory(config(tmp_path, "game=go", "game.size=9")).close()
+    with RunDirectory(config(tmp_path, "game=go", "game.size=9", "game.komi=7")) as run:
+        assert run.notes == []
+    with pytest.raises(UsageError, match=r"game.params.komi 7.0 -> 7.5"):
+        RunDirectory(config(tmp_path, "game=go", "game.size=9", "game.komi=7.5"))
+
+
 def test_a_run_of_an_older_program_had_the_defaults_of_what_it_did_not_know(tmp_path: Path) -> None:
     RunDirectory(config(tmp_path, "search=puct")).close()
     path = tmp_path / "config.yaml"
