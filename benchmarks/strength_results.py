@@ -103,6 +103,17 @@ def at_equal_time() -> str:
     return f"{table(header, rows)}\n\n{sources(runs)}"
 
 
+def best_of_the_study(file: str) -> tuple[float, float, float]:
+    """Minutes of a study, and of its best trial with all seeds the medians: its result, and the network alone."""
+    study = Study.read(ROOT / "benchmarks" / "tune" / "studies" / file)
+    trials = [[_newest(study, study.words(combination), seed) for seed in study.seeds]
+              for combination in study.combinations()]
+    best = max((trial for runs in trials if len(trial := [run for run in runs if run]) == len(study.seeds)),
+               key=lambda runs: statistics.median(run["value"] for run in runs))
+    return (study.minutes, statistics.median(run["value"] for run in best),
+            statistics.median(run["final"]["policy.optimal"] for run in best))
+
+
 def _final(runs: list[Line], name: str) -> str:
     """Of a measurement at the end of these runs; nothing where one of them has none, as in older lines."""
     values = [run["final"][name] for run in runs if name in run.get("final", ())]

@@ -270,11 +270,10 @@ class Runs:
 
     def _disturbed(self, identity: dict[str, Any]) -> int:
         """How many runs of this identity do not count: the first ones, for after one that counts none is made."""
-        for attempt in itertools.count():
-            file = self._folder(identity, attempt).with_suffix(".json")
-            if not file.exists() or json.loads(file.read_text())["foreign_cores"] <= MOST:
-                return attempt
-        raise AssertionError
+        files = (self._folder(identity, attempt).with_suffix(".json") for attempt in itertools.count())
+        made = itertools.takewhile(Path.exists, files)
+        return sum(1 for _ in itertools.takewhile(
+            lambda file: json.loads(file.read_text())["foreign_cores"] > MOST, made))
 
     def _folder(self, identity: dict[str, Any], attempt: int) -> Path:
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]

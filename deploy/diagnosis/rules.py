@@ -154,6 +154,8 @@ def _length(facts: RunFacts) -> Finding:
     if float(facts.saved["self_play"]["resign_errors"]) == 0:
         return advice(topic, measured, "self_play.resign_errors=0.05",
                       "a game that the limit stops counts as a draw; who has lost should end it before")
+    if facts.saved["learner"].get("cut_off_value") == "search":
+        return good(topic, f"{measured}, which are learned from as what their last search said")
     if _spares_decided(facts):
         return advice(topic, measured, "learner.cut_off_value=search",
                       "a game that the limit stops counts as a draw; its last search knows better")

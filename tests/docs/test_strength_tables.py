@@ -8,7 +8,14 @@ import pytest
 
 from benchmarks import lib, strength_results
 from benchmarks.strength import elo_curve
-from benchmarks.strength_results import at_equal_time, elo_over_minutes, every_game, of_the_longest, screenings
+from benchmarks.strength_results import (
+    at_equal_time,
+    best_of_the_study,
+    elo_over_minutes,
+    every_game,
+    of_the_longest,
+    screenings,
+)
 from benchmarks.tune.study import Study
 from shusaku.actors.arena.rating_log import EloCurve, EloPoint
 from shusaku.deploy.run.elo_files import write_curve
@@ -71,6 +78,19 @@ def test_what_runs_have_measured_at_their_end_stands_beside_the_result(results: 
     rows = {row[0].strip("`"): row[5:8] for row in rows_of(at_equal_time())}
     assert rows.pop("a=1") == ["", "80.0 % (80.0 % – 80.0 %)", ""], "one of the two has none"
     assert list(rows.values()) == [["70.0 %", "80.0 %", "90.0 %"]]
+
+
+def test_the_best_trial_of_a_study_has_all_its_seeds(results: Path) -> None:
+    folder = results / "benchmarks" / "tune" / "studies"
+    folder.mkdir(parents=True)
+    (folder / "s.yaml").write_text("base: [game=connect_four]\nminutes: 5\nmetric: m\nseeds: [1, 2]\n"
+                                   "each: [[learner.batch_size=64], [network.squeeze=4]]\n")
+    study = Study.read(folder / "s.yaml")
+    values = {(): (0.5, 0.7), ("learner.batch_size=64",): (0.6, 0.8), ("network.squeeze=4",): (0.9,)}
+    write(results / "study_runs.jsonl", [
+        {**study_run(list(words), seed, value), **study.identity(list(words), seed), "final": {"policy.optimal": seed}}
+        for words, of_trial in values.items() for seed, value in enumerate(of_trial, 1)])
+    assert best_of_the_study("s.yaml") == (5, pytest.approx(0.7), 1.5), "the third one has a single seed"
 
 
 def test_a_preset_that_has_changed_is_another_one(results: Path) -> None:

@@ -102,16 +102,14 @@ def test_one_sickness_is_one_finding(
     assert list(found) == [topic]
     assert found[topic].setting.startswith(setting)
     assert found[topic].reason
-    compose(["experiment=connect_four", *overrides, found[topic].setting])  # a setting that can be given
-
-
-    # Another value than the run has: a setting that is in force already helps nobody.
-    assert compose(["experiment=connect_four", *overrides, found[topic].setting]) != compose(
-        ["experiment=connect_four", *overrides])
+    words = ["experiment=connect_four", *overrides]
+    assert compose([*words, found[topic].setting]) != compose(words), "what is in force already helps nobody"
 
 
 @pytest.mark.parametrize(("overrides", "sick"), [
     (["self_play.resign_errors=0.05", "self_play.decided_value=0.9"], {"games": replace(HEALTHY_GAMES, decided=0.5)}),
+    (["self_play.resign_errors=0.05", "self_play.decided_value=0.9", "learner.cut_off_value=search"],
+     {"games": replace(HEALTHY_GAMES, cut_off=0.2)}),
     (["replay.samples_per_position=8"], {"waiting": 0.8}),
     (["replay.samples_per_position=10"], {"waiting": 0.8}),
     (["replay.samples_per_position=1"], {"paused": 0.5, "actors": 1.0}),
