@@ -9,7 +9,7 @@ from benchmarks.lib import ROOT, read_results
 from benchmarks.result_lines import Line, number, share, sources, table
 from benchmarks.tune.foreign_load import MOST
 from benchmarks.tune.screening import effects, screening_runs, standard_error
-from benchmarks.tune.study import Study, processor_of
+from benchmarks.tune.study import Study, digest_of, processor_of
 from shusaku.actors.arena.arena import Tally
 
 RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)")
@@ -146,8 +146,22 @@ def of_the_longest(game: str, *wanted: tuple[str, str]) -> tuple[float, *tuple[f
 
 
 def _newest_of_the_table() -> dict[str, Line]:
-    """Name -> the newest line of that table."""
-    return {line["name"]: line for line in read_results(TABLE_FILE) if not line["name"].endswith(CURVE)}
+    """Name -> the newest line of that table; where it has none, of a study's run of the preset as it is."""
+    recorded = {line["name"]: line for line in read_results(TABLE_FILE) if not line["name"].endswith(CURVE)}
+    return {**_of_studies("connect_four"), **recorded}
+
+
+def _of_studies(game: str) -> dict[str, Line]:
+    """As lines of the table, the trainings and exact results of this game's preset that studies have made."""
+    found: dict[str, Line] = {}
+    for line in _undisturbed():
+        final = line.get("final", {})
+        if line["settings"] != digest_of(f"experiment={game}") or not ALSO_MEASURED.keys() <= final.keys():
+            continue
+        label = f"{game} {line['minutes']:g} minutes seed {line['seed']}"
+        measured = {name.removesuffix(".optimal"): {"optimal": final[name]} for name in ALSO_MEASURED}
+        found |= {label: {**line, "runs": [line]}, f"{label} exactly": {**line, "runs": [measured]}}
+    return found
 
 
 def _measured(

@@ -369,6 +369,56 @@ class SharedTable:
     def sum(self, values: NDArray[np.float32] | NDArray[np.float64], seconds: float) -> None:
         """As `gather`, the sum of all rows [N] in the place of the own one: the same bits on all ranks."""
 
+class Int8Tower:
+    """A small residual tower whose 3x3 convolutions are of 8 bits: network/int8_tower.h.  One thread at a time."""
+
+    @staticmethod
+    def make(
+        planes: int, height: int, width: int, actions: int, filters: int, blocks: int, policy_filters: int,
+        value_filters: int, value_hidden: int, is_policy_by_cell: bool,
+    ) -> Int8Tower | None:
+        """Without weights; None where there are no loops for so many filters, or not for this processor."""
+    def set_stem(self, weights: NDArray[np.float32], bias: NDArray[np.float32], steps: float) -> None:
+        """[F, C, 3, 3], [F], and steps of 8 bits a unit of its output.  ValueError for other sizes, as all of these."""
+    def set_layer(
+        self, layer: int, weights: NDArray[np.int8], slope: NDArray[np.float32], shift: NDArray[np.float32],
+        steps: float,
+    ) -> None:
+        """[F, F, 3, 3], and [F] that make a number of a sum; 0 steps: a block's first layer, whose number has them."""
+    def set_policy(
+        self, features: NDArray[np.float32], features_bias: NDArray[np.float32], output: NDArray[np.float32],
+        output_bias: NDArray[np.float32],
+    ) -> None:
+        """[P, F, 1, 1], [P], [A, P * H * W] and [A]; by cell [K, P] and [K]."""
+    def set_value(
+        self, features: NDArray[np.float32], features_bias: NDArray[np.float32], hidden: NDArray[np.float32],
+        hidden_bias: NDArray[np.float32], output: NDArray[np.float32], output_bias: NDArray[np.float32],
+    ) -> None:
+        """[V, F, 1, 1], [V], [N, V * H * W], [N], [1, N] and [1]."""
+    def run(
+        self, planes: NDArray[np.uint16], rows: int, logits: NDArray[np.float32], values: NDArray[np.float32]
+    ) -> None:
+        """The first rows of planes [S, H, W, C] in bf16 -> logits [S, A] and values [S]; the GIL is released."""
+
+def norm_relu_fits(is_bf16: bool, rows: int, channels: int) -> bool:
+    """Whether the next two take so many rows of so many channels: network/norm_relu.h."""
+
+def norm_relu_forward(
+    is_bf16: bool, rows: int, channels: int, threads: int, x: int, skip: int, weight: int, bias: int,
+    running_mean: int, running_variance: int, momentum: float, epsilon: float, y: int, mean: int, scale: int,
+) -> None:
+    """Computes y = ReLU(norm(x) + skip).
+
+    At these addresses x, skip and y are [rows, channels] of bf16 or float, the others [channels] of float.
+    mean and scale are for the way back; `skip` may be 0.  The GIL is released.
+    """
+
+def norm_relu_backward(
+    is_bf16: bool, rows: int, channels: int, threads: int, gradient: int, y: int, x: int, weight: int, mean: int,
+    scale: int, x_gradient: int, skip_gradient: int, weight_gradient: int, bias_gradient: int,
+) -> None:
+    """From the gradient of y to the others; `skip_gradient` may be 0.  The GIL is released."""
+
 class RequestPort:
     """Serves clients whose requests come through sockets; Linux only: serving/request_port.h."""
 

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from shusaku.common._core import Game, RowRing
@@ -30,10 +31,12 @@ class UnseenGames:
     def __init__(self, game: Game, network: NetworkConfig, records: Iterable[GameRecord], rows: int) -> None:
         """`rows`: of weight > 0 that the records have together."""
         self._ring = RowRing(game, rows)
+        self.rows: list[int] = []  # of each record, whose positions stand together; 0 if it cannot be replayed
         validation = Validation(game)
         for record in records:
+            self.rows.append(0)
             with contextlib.suppress(ValueError):  # counted where it is learned from
-                self._ring.append(record, validation.own_komi(record))
+                self.rows[-1] = self._ring.append(record, validation.own_komi(record))
         self._tower = TorchTower(tower_shape(game, network), "fp32", torch.device("cpu"))
 
     @classmethod
@@ -45,15 +48,21 @@ class UnseenGames:
             games += 1
         return cls(game, network, _readable(part, games), rows)
 
-    @torch.inference_mode()
     def measure(self, weights: Weights) -> dict[str, float]:
-        """Of the heads that the weights have.  Without symmetries; moves are predicted among all actions.
+        """The means of `of_positions`, and how many `positions` there are."""
+        return {"positions": float(self._ring.end),
+                **{name: float(column.mean()) for name, column in self.of_positions(weights).items()}}
 
-        top_1, top_5: shares of the positions whose move is the first choice, and among the first five;
+    @torch.inference_mode()
+    def of_positions(self, weights: Weights) -> dict[str, NDArray[np.float64]]:
+        """[positions] each, of the heads that the weights have.
+
+        Without symmetries; moves are predicted among all actions.
+        top_1, top_5: 1 where the move is the first choice, and among the first five, else 0;
         policy_loss: -log p of the move, nats; value_loss: (z - v)^2, z and v in [-1, 1].
         """
         self._tower.load(weights)
-        sums: dict[str, float] = {}
+        columns: dict[str, list[Tensor]] = {}
         for begin in range(0, self._ring.end, CHUNK):
             rows = range(begin, min(begin + CHUNK, self._ring.end))
             arrays = [self._ring.sample(1, row, row + 1, 0, False, 1) for row in rows]
@@ -66,8 +75,8 @@ class UnseenGames:
             if has_head(weights.tensors, "value"):
                 parts["value_loss"] = (outcome - values.squeeze(1)).square()
             for name, of_rows in parts.items():
-                sums[name] = sums.get(name, 0.0) + float(of_rows.double().sum())
-        return {"positions": float(self._ring.end), **{name: total / self._ring.end for name, total in sums.items()}}
+                columns.setdefault(name, []).append(of_rows.double())
+        return {name: torch.cat(chunks).numpy() for name, chunks in columns.items()}
 
 
 class UnseenMeter:

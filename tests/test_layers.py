@@ -24,7 +24,7 @@ MAY_IMPORT = {  # what each top-level folder may import besides itself
 ORDER = (
     "common/core/games", "common/core/games/chess", "common/core/games/external", "common/core/games/go",
     "common/core/games/shogi", "common/core/search", "common/core/serving", "common/core/analysis",
-    "common/core/rows", "common/core/ranks",
+    "common/core/rows", "common/core/ranks", "common/core/network",
     "common/core/bindings/erased.h", "common/core/bindings/arrays.h", "common/core/bindings/leaves.h",
     "common/core/bindings/model.h", "common/core/bindings/games", "common/core/bindings",
     "common/errors.py", "common/activity.py", "common/device_failure.py", "common/mps.py", "common/device_memory.py",

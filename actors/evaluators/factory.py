@@ -79,7 +79,7 @@ def network_maker(
         from shusaku.actors.evaluators.openvino import OpenVINORuntime
 
         def make_runtime(size: int) -> Runtime:
-            return OpenVINORuntime(tower, size, precision)
+            return OpenVINORuntime(tower, size, precision, uses_core=inference.runtime == "auto")
     else:
         from shusaku.actors.evaluators.torch_cpu import TorchRuntime
 

@@ -40,7 +40,11 @@ fairy() {  # VARIANT
   match "Fairy-Stockfish 0" 100 second.engine=usi second.command=fairy-stockfish second.nodes=1000 \
     "second.options={UCI_Variant: $1, Skill Level: 0}"
 }
-curve() { recorded "$label, Elo over minutes" || .venv/bin/python -m benchmarks.strength.elo_curve "$label" "$run"; }
+curve() {  # all versions that checkpoints keep meet the one before, and weak anchors, until each pair has 60 games
+  recorded "$label, Elo over minutes" && return
+  .venv/bin/shusaku rate run.dir="$run" rater.fill=60 'rater.anchors=[random,uct_10]' || missed+=("$label: ratings")
+  .venv/bin/python -m benchmarks.strength.elo_curve "$label" "$run" || missed+=("$label: its Elo over minutes")
+}
 exact() { once "$label exactly" evaluate checkpoint="$run"; }
 random_mover() { match "a random mover" 100 second.engine=random; }
 
@@ -58,8 +62,9 @@ for game in $games; do
       preset=(experiment="$game")
       # Solved: who moves first owns the whole board (van der Werf 2003), so with a komi of 24.5 the first player wins, just.
       if [ "$game" = go_5x5 ]; then preset=(experiment=go_7x7 game.size=5 game.komi=24.5); fi
-      once "$label" train "${preset[@]}" run.dir="$run" run.minutes="$minutes_scaled" run.seed="$seed"
-      if [ -e "$run/elo.json" ]; then curve; fi
+      once "$label" train "${preset[@]}" run.dir="$run" run.minutes="$minutes_scaled" run.seed="$seed" \
+        run.keep_every_minutes="$(((minutes_scaled + 9) / 10))"
+      if [ "$minutes_scaled" -ge 20 ] && [ -e "$run" ]; then curve; fi
       case $game in
       tic_tac_toe | connect_four) exact ;;
       othello_6x6)

@@ -32,13 +32,14 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, F, H, W] -> [B, F, H, W]."""
+        y = self.first.relu(x)
+        if self.squeeze is None or self.excite is None:
+            return self.second.relu(y, x)
+        y = self.second(y)
+        both = self.excite(F.relu(self.squeeze(y.mean((2, 3)))))  # [B, 2 F]
+        gate, shift = both[:, :, None, None].chunk(2, 1)  # [B, F, 1, 1]
         # In place where autograd keeps the result anyway (ReLU) or keeps nothing (sum): less memory traffic.
-        y = self.second(F.relu(self.first(x), inplace=True))
-        if self.squeeze is not None and self.excite is not None:
-            both = self.excite(F.relu(self.squeeze(y.mean((2, 3)))))  # [B, 2 F]
-            gate, shift = both[:, :, None, None].chunk(2, 1)  # [B, F, 1, 1]
-            y = torch.addcmul(shift, y, torch.sigmoid(gate))
-        return F.relu(y.add_(x), inplace=True)
+        return F.relu(torch.addcmul(shift, y, torch.sigmoid(gate)).add_(x), inplace=True)
 
 
 class Layer(nn.Conv2d):
@@ -62,9 +63,8 @@ class Network(nn.Module):
         """`targets` decide the heads; None: policy and value."""
         super().__init__()
         self.planes, self.num_actions, self.config = planes, num_actions, config
-        self.is_plain = config.tower == "plain"
-        if self.is_plain:
-            self.stem: nn.Module = Layer(planes[0], config.filters, 5)
+        if config.tower == "plain":
+            self.stem: Layer | Normed = Layer(planes[0], config.filters, 5)
             self.layers = nn.Sequential(*(Layer(config.filters, config.filters, 3) for _ in range(config.blocks)))
         else:
             self.stem = Normed(planes[0], config.filters, 3)
@@ -76,7 +76,7 @@ class Network(nn.Module):
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         """Planes [B, C, H, W] -> {target: prediction}."""
         # [B, F, H, W]
-        x = self.layers(self.stem(x)) if self.is_plain else self.blocks(F.relu(self.stem(x), inplace=True))
+        x = self.blocks(self.stem.relu(x)) if isinstance(self.stem, Normed) else self.layers(self.stem(x))
         return {name: head(x) for name, head in self.heads.items()}
 
 

@@ -18,6 +18,7 @@ from shusaku.deploy.run.run_games import games_of_run
 from shusaku.deploy.run.saved_config import find_config, holds_run
 
 NEWEST = 4000  # games that are looked at
+WINDOW = 40_000  # games that losses are measured on some of: the newest and older ones
 LEAST = {"games": 500, "gradient steps": 500, "seconds of training": 120}  # from which a run can be judged
 WIDTH = 110  # of the text
 
@@ -40,13 +41,15 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     series = MetricSeries(directory / "metrics.jsonl")
     _check_age(directory, series)
     chosen = find_weights(config, "run.dir", config.run.dir)
-    with games_of_run(config, NEWEST) as data:
-        records = [record for one in data if (record := _decoded(one)) is not None]
+    with games_of_run(config, WINDOW) as data:
+        window = list(data)
+    records = [record for one in window[-NEWEST:] if (record := _decoded(one)) is not None]
     if not records:
         raise UsageError(f"run.dir={directory}: its window is empty; start the run once more, and ask again")
     from shusaku.deploy.diagnosis.fit import measure_fit  # imports torch, which refusals need not
 
-    fit = measure_fit(chosen.game, chosen.network, chosen.weights, records)
+    test_share = float(saved["replay"].get("test_share", 0.0))
+    fit = measure_fit(chosen.game, chosen.network, chosen.weights, window, test_share)
     findings = judge(RunFacts(saved, series, GameFacts.of(chosen.game, records), fit))
     print(f"{directory}: {series.seconds / 60:.0f} minutes of training, {series.step:,} steps, the newest "
           f"{len(records):,} games")

@@ -1,82 +1,128 @@
-"""How well the network fits the newest games, which it has hardly learned from, and older ones, which it has."""
+"""How well the network fits games that it has not learned from, or hardly, and games that it has."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import hypot
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shusaku.common._core import Game
+from shusaku.common.codec import CodecError, decode_record
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.messages import GameRecord, Weights
 from shusaku.learner.unseen_games import UnseenGames
+from shusaku.replay.row_window import is_test_game
 
 ROWS = 4000  # of each of the two, at most
-NEWEST = 0.05  # of the games, which the network has hardly learned from
+NEWEST = 0.02  # of the window, from which the learner has hardly drawn
+
+
+class Mean(NamedTuple):
+    """Over the rows of some games, and its standard error, by games: rows of one game are no samples of their own."""
+
+    value: float
+    error: float
 
 
 @dataclass(frozen=True)
 class Loss:
-    """On some games; nats, and (z - v)^2."""
+    """On some games."""
 
     rows: int
-    policy: float  # -sum pi log p
-    value: float
-    entropy: float  # of the searches' policies, below which no policy loss falls
-
-    @property
-    def excess(self) -> float:
-        """KL(pi || p): what the network still lacks of the searches' policies, in nats."""
-        return self.policy - self.entropy
+    excess: Mean  # KL(pi || p): what the network lacks of the searches' policies, in nats
+    value: Mean  # (z - v)^2
 
 
 @dataclass(frozen=True)
 class Fit:
     """Of one network."""
 
-    newest: Loss
+    unseen: Loss
     learned: Loss
+    is_kept_aside: bool  # the games not learned from: by `replay.test_share`; else they are the newest
 
     @property
-    def policy_gap(self) -> float:
-        """What the newest games cost more than those learned from, above what no network could know; nats."""
-        return self.newest.excess - self.learned.excess
+    def policy_gap(self) -> Mean:
+        """What games not learned from cost more, in nats."""
+        return _difference(self.unseen.excess, self.learned.excess)
 
     @property
-    def value_gap(self) -> float:
+    def value_gap(self) -> Mean:
         """The same of (z - v)^2."""
-        return self.newest.value - self.learned.value
+        return _difference(self.unseen.value, self.learned.value)
 
 
 def measure_fit(
-    game: Game, network: NetworkConfig, weights: Weights, records: Sequence[GameRecord]
+    game: Game, network: NetworkConfig, weights: Weights, window: Sequence[bytes], test_share: float = 0.0
 ) -> Fit | None:
-    """Of records from the oldest to the newest; None if there are too few to have two parts."""
-    newest = max(1, int(NEWEST * len(records)))
-    middle = records[len(records) // 2:-2 * newest]  # still of about the same strength
-    if not middle:
+    """Of the encoded games of a window, oldest first; None if it has too few for two parts.
+
+    With a share of test games both parts are of the older half of the window, which was drawn from for longest.  Else
+    the games not learned from are the newest: of today's versions, to which some of the gap is owed.
+    """
+    older = window[:len(window) // 2]
+    if test_share:
+        unseen, learned = (
+            _enough(record for record in _decoded(older) if is_test_game(record.game_id, test_share) is is_test)
+            for is_test in (True, False))
+    else:
+        newest = window[len(window) - max(1, int(NEWEST * len(window))):]
+        unseen, learned = _enough(_decoded(newest)), _enough(_decoded(older))
+    if not unseen or not learned:
         return None
-    return Fit(*(_measure(game, network, weights, part) for part in (records[-newest:], middle)))
+    return Fit(_measure(game, network, weights, unseen), _measure(game, network, weights, learned), test_share > 0)
+
+
+def _enough(records: Iterable[GameRecord]) -> list[GameRecord]:
+    """The first ones that have `ROWS` rows together; empty if none has a row."""
+    chosen, rows = [], 0
+    for record in records:
+        if record.num_rows:
+            chosen.append(record)
+            rows += record.num_rows
+        if rows >= ROWS:
+            break
+    return chosen
+
+
+def _decoded(encoded: Sequence[bytes]) -> Iterator[GameRecord]:
+    """From the newest to the oldest, without those that are damaged."""
+    for data in reversed(encoded):
+        try:
+            yield decode_record(data)
+        except CodecError:
+            continue
 
 
 def _measure(game: Game, network: NetworkConfig, weights: Weights, records: Sequence[GameRecord]) -> Loss:
-    chosen, rows = [], 0
-    for record in reversed(records):
-        if rows < ROWS:
-            chosen.append(record)
-            rows += record.num_rows
-    measured = UnseenGames(game, network, chosen, rows).measure(weights)
-    return Loss(int(measured["positions"]), measured["policy_loss"], measured["value_loss"], _entropy(chosen))
+    games = UnseenGames(game, network, records, sum(record.num_rows for record in records))
+    columns = games.of_positions(weights)
+    counts = np.array(games.rows)  # [G]
+    whole = counts > 0  # a game that cannot be replayed has no rows
+    begins = np.cumsum(counts)[whole] - counts[whole]
+    policy, value = (np.add.reduceat(columns[name], begins) for name in ("policy_loss", "value_loss"))
+    entropy = np.array([_entropy(record) for record in records])[whole]
+    return Loss(int(counts.sum()), _mean(policy - entropy, counts[whole]), _mean(value, counts[whole]))
 
 
-def _entropy(records: Sequence[GameRecord]) -> float:
-    """Mean over the rows that are learned from, in nats."""
-    total = rows = 0.0
-    for record in records:
-        shares = record.policy_shares.astype(np.float64) / 65_535
-        terms = np.zeros(len(shares) + 1)
-        terms[1:] = np.cumsum(-shares * np.log(np.maximum(shares, 1e-12)))
-        offsets = record.policy_offsets.astype(np.int64)
-        of_row = terms[offsets[1:]] - terms[offsets[:-1]]
-        learned = record.row_weight > 0
-        total, rows = total + float(of_row[learned].sum()), rows + int(learned.sum())
-    return total / max(1, rows)
+def _mean(sums: NDArray[np.float64], counts: NDArray[np.int64]) -> Mean:
+    """Of the sums [G] and numbers [G] of the rows of each game."""
+    rows = float(counts.sum())
+    mean = float(sums.sum()) / rows
+    spread = float(((sums - mean * counts) ** 2).sum()) * len(counts) / max(1, len(counts) - 1)
+    return Mean(mean, spread**0.5 / rows)
+
+
+def _entropy(record: GameRecord) -> float:
+    """The sum over the rows that are learned from, in nats: below it no policy's loss falls."""
+    shares = record.policy_shares.astype(np.float64) / 65_535
+    terms = np.zeros(len(shares) + 1)
+    terms[1:] = np.cumsum(-shares * np.log(np.maximum(shares, 1e-12)))
+    offsets = record.policy_offsets.astype(np.int64)
+    return float((terms[offsets[1:]] - terms[offsets[:-1]])[record.row_weight > 0].sum())
+
+
+def _difference(more: Mean, less: Mean) -> Mean:
+    return Mean(more.value - less.value, hypot(more.error, less.error))

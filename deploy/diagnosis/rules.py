@@ -9,7 +9,7 @@ from typing import Any
 
 from shusaku.common._core import Game
 from shusaku.deploy.diagnosis.finding import Finding, advice, good, unknown
-from shusaku.deploy.diagnosis.fit import Fit
+from shusaku.deploy.diagnosis.fit import Fit, Mean
 from shusaku.deploy.diagnosis.game_facts import OPENING_PLIES, GameFacts
 from shusaku.deploy.diagnosis.metric_series import MetricSeries
 
@@ -71,11 +71,12 @@ def _fit(facts: RunFacts) -> Finding:
     topic, fit = "fit", facts.fit
     if fit is None:
         return unknown(topic, "the window holds too few games to compare new ones with old ones")
-    measured = (f"on the newest games the policy lacks {fit.newest.excess:.2f} nats of the searches', and the value's "
-                f"squared error is {fit.newest.value:.2f}; on games learned from {fit.learned.excess:.2f} and "
-                f"{fit.learned.value:.2f}")
+    unseen = "games kept aside" if fit.is_kept_aside else "the newest games"
+    measured = (f"on {unseen} the policy lacks {_said(fit.unseen.excess)} nats of the searches', and the value's "
+                f"squared error is {_said(fit.unseen.value)}; on games learned from {_said(fit.learned.excess)} and "
+                f"{_said(fit.learned.value)}")
     samples = float(facts.saved["replay"]["samples_per_position"])
-    if fit.policy_gap > POLICY_GAP or fit.value_gap > VALUE_GAP:
+    if _is_more(fit.policy_gap, POLICY_GAP) or _is_more(fit.value_gap, VALUE_GAP):
         if samples > 1:
             return advice(topic, measured, f"replay.samples_per_position={max(1.0, samples / 2):.2g}",
                           "the network remembers its games (overfitting); fewer looks at each position")
@@ -83,10 +84,19 @@ def _fit(facts: RunFacts) -> Finding:
                       "the network remembers its games (overfitting); a larger window has more of them")
     slope = facts.series.slope("learner", "loss/policy")
     is_falling = slope is not None and slope.per_hour < -SURE * slope.error
-    if fit.learned.excess > EXCESS and not is_falling:
+    if _is_more(fit.learned.excess, EXCESS) and not is_falling:
         return advice(topic, measured, f"network.filters={2 * int(facts.saved['network']['filters'])}",
                       "it falls no more, also on games learned from (underfitting); a larger network can hold more")
     return good(topic, measured)
+
+
+def _said(mean: Mean) -> str:
+    return f"{mean.value:.2f} ± {SURE * mean.error:.2f}"
+
+
+def _is_more(mean: Mean, bound: float) -> bool:
+    """Whether it is above the bound, and not by chance alone above 0."""
+    return mean.value > bound and mean.value > SURE * mean.error
 
 
 def _larger_window(facts: RunFacts) -> str:

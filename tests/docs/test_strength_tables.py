@@ -16,7 +16,7 @@ from benchmarks.strength_results import (
     of_the_longest,
     screenings,
 )
-from benchmarks.tune.study import Study
+from benchmarks.tune.study import Study, digest_of
 from shusaku.actors.arena.rating_log import EloCurve, EloPoint
 from shusaku.deploy.run.elo_files import write_curve
 
@@ -139,6 +139,25 @@ def test_a_game_has_a_row_for_each_reference_and_number_of_minutes(results: Path
         ["tic_tac_toe", "1", "1,000", "20", "exact results", "network alone", "1", "99.98 %"],
         ["tic_tac_toe", "1", "1,000", "20", "exact results", "64", "1", "100.0 %"]]
     assert of_the_longest("hex_7", ("UCT 10000", "64")) == (20, 0.6)
+
+
+def test_a_study_of_the_preset_as_it_is_stands_in_the_table_of_every_game(results: Path) -> None:
+    final = {"policy.optimal": 0.7, "search_64.optimal": 0.8, "search_400.optimal": 0.9}
+    preset, other = digest_of("experiment=connect_four"), digest_of("experiment=connect_four", "search.simulations=16")
+    write(results / "study_runs.jsonl", [
+        {**study_run([], seed, 0.8, foreign), "settings": settings, "final": {**final, "policy.optimal": alone}}
+        for seed, alone, settings, foreign in ((1, 0.6, preset, 0), (2, 0.7, preset, 0), (3, 0.1, other, 0),
+                                               (4, 0.1, preset, 0.5))])
+    how = ["connect_four", "10", "2,000", "30", "exact results"]
+    assert rows_of(every_game()) == [[*how, "network alone", "2", "65.0 % (60.0 % – 70.0 %)"],
+                                     [*how, "64", "2", "80.0 % (80.0 % – 80.0 %)"],
+                                     [*how, "400", "2", "90.0 % (90.0 % – 90.0 %)"]]
+    label = "connect_four 10 minutes seed 1"
+    write(results / "strength_table.jsonl", [
+        {"name": label, "runs": [{"rows": 4000, "steps": 30}]},
+        {"name": f"{label} exactly", "runs": [{"policy": {"optimal": 0.8}}]}])
+    assert rows_of(every_game())[0][2:] == ["3,000", "30", "exact results", "network alone", "2",
+                                            "75.0 % (70.0 % – 80.0 %)"], "what was made for the table comes first"
 
 
 def test_a_name_that_says_no_run_is_an_error(results: Path) -> None:

@@ -48,6 +48,7 @@ void bind_rollouts(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_serving(nb::module_& m);
 void bind_ranks(nb::module_& m);
+void bind_network(nb::module_& m);
 void bind_external_errors();
 
 }  // namespace shusaku

@@ -10,4 +10,5 @@ NB_MODULE(_core, m) {
   shusaku::bind_rows(m);
   shusaku::bind_serving(m);
   shusaku::bind_ranks(m);
+  shusaku::bind_network(m);
 }

@@ -10,7 +10,7 @@ README = (CORE / "README.md").read_text(encoding="utf-8")
 def files():
     """Header -> its place in README.md: the folder's heading, then the first mention below it."""
     places = {}
-    for folder in ("games", "search", "analysis", "rows", "bindings"):
+    for folder in ("games", "search", "network", "analysis", "rows", "bindings"):
         begin = README.index(f"## {folder}/")
         end = README.find("\n## ", begin)
         for file in sorted((CORE / folder).rglob("*.h")):

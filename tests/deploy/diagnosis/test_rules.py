@@ -10,7 +10,7 @@ import pytest
 
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.diagnosis.finding import Finding, Verdict
-from shusaku.deploy.diagnosis.fit import Fit, Loss
+from shusaku.deploy.diagnosis.fit import Fit, Loss, Mean
 from shusaku.deploy.diagnosis.game_facts import Calibration, GameFacts
 from shusaku.deploy.diagnosis.metric_series import MetricSeries
 from shusaku.deploy.diagnosis.rules import RunFacts, judge
@@ -20,7 +20,14 @@ HOUR = 3600.0
 HEALTHY_GAMES = GameFacts(
     games=2000, plies=30.0, first_score=0.6, draws=0.1, cut_off=0.0, decided=0.1, openings=0.6,
     calibration=tuple(Calibration(part, 5000, 0.6, 0.0, 1.0) for part in ("first", "second", "last")))
-HEALTHY_FIT = Fit(Loss(4000, 1.5, 0.6, 1.3), Loss(4000, 1.48, 0.58, 1.3))
+
+
+def fit_of(unseen: tuple[float, float], learned: tuple[float, float], error: float = 0.01, aside: bool = False) -> Fit:
+    """Of policy and value each."""
+    return Fit(*(Loss(4000, *(Mean(value, error) for value in part)) for part in (unseen, learned)), aside)
+
+
+HEALTHY_FIT = fit_of((0.2, 0.6), (0.18, 0.58))
 
 
 def series(path: Path, *, paused: float | None = 0.05, waiting: float = 0.1, gain: float = 0.05, loss: float = -0.02,
@@ -68,12 +75,12 @@ def test_a_healthy_run_gets_no_advice(tmp_path: Path) -> None:
     (["replay.samples_per_position=2"], {"paused": 0.5}, "balance", "replay.samples_per_position=1"),
     (["replay.samples_per_position=1"], {"paused": 0.5}, "balance", "actors.count=2"),
     (["replay.samples_per_position=2"], {"waiting": 0.8}, "balance", "replay.samples_per_position=3"),
-    (["replay.samples_per_position=4"], {"fit": replace(HEALTHY_FIT, newest=Loss(4000, 1.9, 0.6, 1.3))}, "fit",
+    (["replay.samples_per_position=4"], {"fit": fit_of((0.6, 0.6), (0.18, 0.58))}, "fit",
      "replay.samples_per_position=2"),
     (["replay.samples_per_position=1", "replay.minimum=8000"],
-     {"fit": replace(HEALTHY_FIT, newest=Loss(4000, 1.5, 0.8, 1.3))}, "fit", "replay.minimum=16000"),
+     {"fit": fit_of((0.2, 0.8), (0.18, 0.58))}, "fit", "replay.minimum=16000"),
     (["network.filters=32"],
-     {"fit": Fit(Loss(4000, 1.9, 0.6, 1.3), Loss(4000, 1.88, 0.6, 1.3)), "loss": 0.0}, "fit", "network.filters=64"),
+     {"fit": fit_of((0.6, 0.6), (0.58, 0.6)), "loss": 0.0}, "fit", "network.filters=64"),
     ([], {"gain": -0.05}, "progress", "learner.learning_rate="),
     (["learner.schedule=constant"], {"gain": 0.0}, "progress", "learner.schedule=cooldown"),
     (["learner.schedule=cooldown", "network.blocks=5"], {"gain": 0.0}, "progress", "network.blocks=10"),
@@ -91,7 +98,7 @@ def test_a_healthy_run_gets_no_advice(tmp_path: Path) -> None:
     (["self_play.policy_plies=0"], {"games": replace(HEALTHY_GAMES, openings=0.01)}, "openings",
      "self_play.policy_plies=2"),
     (["replay.samples_per_position=1", "replay.window=fixed", "replay.capacity=20000"],
-     {"fit": replace(HEALTHY_FIT, newest=Loss(4000, 1.5, 0.8, 1.3))}, "fit", "replay.capacity=40000"),
+     {"fit": fit_of((0.2, 0.8), (0.18, 0.58))}, "fit", "replay.capacity=40000"),
     (["self_play.resign_errors=0.05", "self_play.decided_value=0.9"], {"games": replace(HEALTHY_GAMES, cut_off=0.2)},
      "length", "learner.cut_off_value=search"),
 ])
@@ -158,8 +165,21 @@ def test_elo_is_judged_where_there_is_no_accuracy(tmp_path: Path) -> None:
 
 
 def test_a_loss_that_still_falls_is_no_underfitting(tmp_path: Path) -> None:
-    lacking = Fit(Loss(4000, 1.9, 0.6, 1.3), Loss(4000, 1.88, 0.6, 1.3))
+    lacking = fit_of((0.6, 0.6), (0.58, 0.6))
     assert advised(facts(tmp_path, fit=lacking, loss=-0.5)) == {}
+
+
+def test_a_gap_that_chance_alone_would_give_is_no_overfitting(tmp_path: Path) -> None:
+    gap = (0.4, 0.8), (0.18, 0.58)
+    assert "fit" in advised(facts(tmp_path, fit=fit_of(*gap, error=0.05)))
+    assert "fit" not in advised(facts(tmp_path, fit=fit_of(*gap, error=0.1)))
+
+
+def test_a_user_reads_which_games_were_compared(tmp_path: Path) -> None:
+    for aside, games in ((False, "on the newest games"), (True, "on games kept aside")):
+        found = judge(facts(tmp_path, fit=fit_of((0.2, 0.6), (0.18, 0.58), aside=aside)))
+        [said] = [finding.measured for finding in found if finding.topic == "fit"]
+        assert said.startswith(f"{games} the policy lacks 0.20 ± 0.02 nats")
 
 
 def test_one_process_has_no_balance_to_judge(tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""A gradient step on one core, by turns: batch norm, skip and ReLU as one operation of the core, and as torch's three.
+
+    taskset -c 0 python -m benchmarks.speed.learner_norms [--record]
+
+By processor time, not the clock; the medians of several rounds of both, and the median of the rounds' ratios.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from unittest.mock import patch
+
+import torch
+
+from benchmarks.lib import record
+from shusaku.common.network import norm_relu
+from shusaku.deploy.bench.learner import learner_and_batch
+from shusaku.deploy.cli.overrides import compose
+
+NETWORKS = {"connect four, 32 x 4": ["experiment=connect_four"], "Go 9x9, 32 x 4": ["experiment=go_9x9"],
+            "connect four, 64 x 5": ["experiment=connect_four", "network.filters=64", "network.blocks=5"]}
+ROUNDS, STEPS = 9, 8
+COMMAND = "taskset -c 0 python -m benchmarks.speed.learner_norms --record"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", help="among the results")
+    records = parser.parse_args().record
+    torch.set_num_threads(1)
+    for name, words in NETWORKS.items():
+        line = {"network": name, **measure(words)}
+        print(json.dumps(line), flush=True)
+        if records:
+            record("learner_norms.jsonl", COMMAND, **line)
+
+
+def measure(words: list[str]) -> dict[str, float | str]:
+    """Milliseconds of a step either way."""
+    config = compose(words)
+    learner, batch = learner_and_batch(config)
+
+    def milliseconds() -> float:
+        learner.step(batch)
+        begin = time.process_time()
+        for _ in range(STEPS):
+            learner.step(batch)
+        return 1e3 * (time.process_time() - begin) / STEPS
+
+    joined, apart = [], []
+    for _ in range(ROUNDS):
+        joined.append(milliseconds())
+        with patch.object(norm_relu, "_fits", return_value=False):
+            apart.append(milliseconds())
+    ratios = [torchs / ours for ours, torchs in zip(joined, apart, strict=True)]
+    return {"batch": config.learner.batch_size, "joined_ms": round(statistics.median(joined), 2),
+            "apart_ms": round(statistics.median(apart), 2), "ratio": round(statistics.median(ratios), 3),
+            "ratio_low": round(min(ratios), 3), "ratio_high": round(max(ratios), 3), "runtime": learner.description}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+// The loops of `int8_kernels.h` with AVX-512: VNNI adds four products of 8 bits to each of sixteen sums in one
+// instruction, BF16 two of bf16.
+#include "network/int8_kernels.h"
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BF16__)
+#pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 says both of its own intrinsics
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+
+namespace shusaku {
+namespace {
+
+constexpr int kLanes = 16;
+
+struct Int8Numbers {
+  using Input = uint8_t;
+  using Weight = int8_t;
+  using Sum = __m512i;
+  static constexpr int kTogether = 4;
+  static Sum zero() { return _mm512_setzero_si512(); }
+  static Sum add(Sum sum, __m512i inputs, __m512i weights) { return _mm512_dpbusd_epi32(sum, inputs, weights); }
+};
+
+struct Bf16Numbers {
+  using Input = uint16_t;
+  using Weight = uint16_t;
+  using Sum = __m512;
+  static constexpr int kTogether = 2;
+  static Sum zero() { return _mm512_setzero_ps(); }
+  static Sum add(Sum sum, __m512i inputs, __m512i weights) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(inputs), reinterpret_cast<__m512bh>(weights));
+  }
+};
+
+// Adds the products of `inputs` numbers of R rows, `stride` apart, with their weights for 16 * O outputs, and returns
+// the weights behind them.  Up to eight rows of 32 outputs are 16 registers, and with three the processor multiplies as
+// fast as it can; from nine on compilers keep some of the sums in memory, and half of the rate is lost.
+template <class Numbers, int R, int O>
+[[gnu::always_inline]] inline const typename Numbers::Weight* add_products(const typename Numbers::Input* x,
+                                                                           size_t stride, int inputs,
+                                                                           const typename Numbers::Weight* weights,
+                                                                           typename Numbers::Sum (&sums)[R][O]) {
+  constexpr int kStep = Numbers::kTogether;
+#pragma GCC unroll 2
+  for (int i = 0; i < inputs; i += kStep, weights += kLanes * kStep * O) {
+    __m512i own[O];
+    for (int o = 0; o < O; ++o) own[o] = _mm512_load_si512(weights + kLanes * kStep * o);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      int bits;
+      __builtin_memcpy(&bits, x + size_t(r) * stride + i, 4);
+      const __m512i broadcast = _mm512_set1_epi32(bits);
+      for (int o = 0; o < O; ++o) sums[r][o] = Numbers::add(sums[r][o], broadcast, own[o]);
+    }
+  }
+  return weights;
+}
+
+// The sums of R cells of a row, of their nine neighbours each.
+template <class Numbers, int R, int O>
+[[gnu::always_inline]] inline void sum_neighbours(const typename Numbers::Input* in, int channels, int board_width,
+                                                  const typename Numbers::Weight* weights,
+                                                  typename Numbers::Sum (&sums)[R][O]) {
+  for (int r = 0; r < R; ++r)
+    for (int o = 0; o < O; ++o) sums[r][o] = Numbers::zero();
+  for (int row = -1; row <= 1; ++row)
+    for (int column = -1; column <= 1; ++column)
+      weights = add_products<Numbers>(in + ptrdiff_t(row * (board_width + 1) + column) * channels, size_t(channels),
+                                      channels, weights, sums);
+}
+
+inline __m512 relu(__m512 x) { return _mm512_max_ps(_mm512_setzero_ps(), x); }
+inline void store_steps(__m512 steps, uint8_t* out) {  // none is below 0
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(steps)));
+}
+inline void store_bf16(__m512 x, uint16_t* out) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
+}
+
+// How many of what is left are computed at once: three at least where that can be, so 9 are 6 and 3, and 13 are 8
+// and 5.
+inline int part_of(int left) { return left <= 8 ? left : left < 11 ? 6 : 8; }
+
+// visit.run<R>(at): R things from `at` on, until there are `count`.
+template <class Visit>
+[[gnu::always_inline]] inline void in_parts(int count, const Visit& visit) {
+  for (int at = 0; at < count;) {
+    const int part = part_of(count - at);
+    switch (part) {
+      case 1:
+        visit.template run<1>(at);
+        break;
+      case 2:
+        visit.template run<2>(at);
+        break;
+      case 3:
+        visit.template run<3>(at);
+        break;
+      case 4:
+        visit.template run<4>(at);
+        break;
+      case 5:
+        visit.template run<5>(at);
+        break;
+      case 6:
+        visit.template run<6>(at);
+        break;
+      case 7:
+        visit.template run<7>(at);
+        break;
+      default:
+        visit.template run<8>(at);
+    }
+    at += part;
+  }
+}
+
+template <int F>
+struct ConvolveRow {
+  const Int8Layer& layer;
+  int width;
+  const uint8_t* in;
+  float* x;
+  uint8_t* out;
+
+  template <int C, int O>
+  [[gnu::always_inline]] void outputs(int column, int first) const {
+    __m512i sums[C][O];
+    sum_neighbours<Int8Numbers>(in + column * F, F, width, layer.weights + first * F * 9, sums);
+    for (int o = 0; o < O; ++o) {
+      const int channel = first + kLanes * o;
+      const __m512 slope = _mm512_loadu_ps(layer.slope + channel), shift = _mm512_loadu_ps(layer.shift + channel);
+      for (int c = 0; c < C; ++c) {
+        const ptrdiff_t at = (column + c) * F + channel;
+        __m512 y = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[c][o]), slope, shift);
+        if (layer.steps != 0.f) {
+          y = relu(_mm512_add_ps(y, _mm512_loadu_ps(x + at)));
+          _mm512_storeu_ps(x + at, y);
+          y = _mm512_mul_ps(y, _mm512_set1_ps(layer.steps));
+        }
+        store_steps(relu(y), out + at);
+      }
+    }
+  }
+  template <int C>
+  void run(int column) const {
+    for (int first = 0; first + 32 <= F; first += 32) outputs<C, 2>(column, first);
+    if constexpr (F % 32 != 0) outputs<C, 1>(column, F / 32 * 32);
+  }
+};
+
+template <int F>
+void convolve(const Int8Layer& layer, BoardShape shape, const uint8_t* in, float* x, uint8_t* out) {
+  for (int row = 0; row < shape.height; ++row) {
+    const ptrdiff_t at = ptrdiff_t(shape.at(row, 0)) * F;
+    in_parts(shape.width, ConvolveRow<F>{layer, shape.width, in + at, x + at, out + at});
+  }
+}
+
+template <int F>
+struct BeginRow {
+  const PlanesLayer& layer;
+  int width;
+  const uint16_t* in;
+  float* x;
+  uint8_t* out;
+
+  template <int C, int O>
+  [[gnu::always_inline]] void outputs(int column, int first) const {
+    __m512 sums[C][O];
+    sum_neighbours<Bf16Numbers>(in + column * layer.planes, layer.planes, width,
+                                layer.weights + first * layer.planes * 9, sums);
+    for (int o = 0; o < O; ++o) {
+      const int channel = first + kLanes * o;
+      const __m512 bias = _mm512_loadu_ps(layer.bias + channel);
+      for (int c = 0; c < C; ++c) {
+        const ptrdiff_t at = (column + c) * F + channel;
+        const __m512 y = relu(_mm512_add_ps(sums[c][o], bias));
+        _mm512_storeu_ps(x + at, y);
+        store_steps(_mm512_mul_ps(y, _mm512_set1_ps(layer.steps)), out + at);
+      }
+    }
+  }
+  template <int C>
+  void run(int column) const {
+    for (int first = 0; first + 32 <= F; first += 32) outputs<C, 2>(column, first);
+    if constexpr (F % 32 != 0) outputs<C, 1>(column, F / 32 * 32);
+  }
+};
+
+template <int F>
+void begin(const PlanesLayer& layer, BoardShape shape, const uint16_t* in, float* x, uint8_t* out) {
+  for (int row = 0; row < shape.height; ++row) {
+    const ptrdiff_t at = shape.at(row, 0);
+    in_parts(shape.width, BeginRow<F>{layer, shape.width, in + at * layer.planes, x + at * F, out + at * F});
+  }
+}
+
+void round(const float* x, size_t numbers, uint16_t* y) {
+  for (size_t i = 0; i < numbers; i += kLanes) store_bf16(_mm512_loadu_ps(x + i), y + i);
+}
+
+template <int O, bool kIsFeatures>
+struct MultiplyRows {
+  const uint16_t* x;
+  size_t x_stride;
+  int inputs;
+  const uint16_t* weights;
+  const float* bias;
+  void* y;
+  size_t y_stride;
+
+  template <int R>
+  void run(int row) const {
+    __m512 sums[R][O];
+    for (int r = 0; r < R; ++r)
+      for (int o = 0; o < O; ++o) sums[r][o] = _mm512_loadu_ps(bias + kLanes * o);
+    add_products<Bf16Numbers>(x + size_t(row) * x_stride, x_stride, inputs, weights, sums);
+    for (int r = 0; r < R; ++r)
+      for (int o = 0; o < O; ++o) {
+        const size_t at = size_t(row + r) * y_stride + size_t(kLanes * o);
+        if constexpr (kIsFeatures)
+          store_bf16(relu(sums[r][o]), static_cast<uint16_t*>(y) + at);
+        else
+          _mm512_storeu_ps(static_cast<float*>(y) + at, sums[r][o]);
+      }
+  }
+};
+
+template <class Y, bool kIsFeatures>
+void multiply_all(const DenseLayer& layer, const uint16_t* x, size_t x_stride, int rows, Y* y, size_t y_stride) {
+  int o = 0;
+  for (; o + 32 <= layer.outputs; o += 32)
+    in_parts(rows,
+             MultiplyRows<2, kIsFeatures>{x, x_stride, layer.inputs, layer.weights + size_t(o) * size_t(layer.inputs),
+                                          layer.bias + o, y + o, y_stride});
+  if (o < layer.outputs)
+    in_parts(rows,
+             MultiplyRows<1, kIsFeatures>{x, x_stride, layer.inputs, layer.weights + size_t(o) * size_t(layer.inputs),
+                                          layer.bias + o, y + o, y_stride});
+}
+
+void features(const DenseLayer& layer, const uint16_t* x, size_t x_stride, int rows, uint16_t* y, size_t y_stride) {
+  multiply_all<uint16_t, true>(layer, x, x_stride, rows, y, y_stride);
+}
+
+void multiply(const DenseLayer& layer, const uint16_t* x, size_t x_stride, int rows, float* y, size_t y_stride) {
+  multiply_all<float, false>(layer, x, x_stride, rows, y, y_stride);
+}
+
+template <int F>
+constexpr Int8Kernels kOf{convolve<F>, begin<F>, round, features, multiply};
+
+}  // namespace
+
+const Int8Kernels* int8_kernels(int filters) {
+  switch (filters) {
+    case 16:
+      return &kOf<16>;
+    case 32:
+      return &kOf<32>;
+    case 48:
+      return &kOf<48>;
+    case 64:
+      return &kOf<64>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace shusaku
+
+#else
+
+namespace shusaku {
+const Int8Kernels* int8_kernels(int) { return nullptr; }
+}  // namespace shusaku
+
+#endif

@@ -1,0 +1,217 @@
+"""The core's 8-bit tower against the same numbers computed one by one, and against OpenVINO's."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from evaluator_fixtures import leaves_of
+from numpy.typing import NDArray
+
+from shusaku.actors.evaluators.channels_last import channels_last
+from shusaku.actors.evaluators.factory import make_evaluator
+from shusaku.actors.evaluators.int8_tower import CoreInt8Tower
+from shusaku.common._core import Game, Int8Tower
+from shusaku.common.config.schema import InferenceConfig, NetworkConfig
+from shusaku.common.messages import Weights
+from shusaku.common.network.tower import TowerShape, quantised_layers
+from shusaku.common.network.weights import folded_tensors, random_weights, tower_shape
+from shusaku.learner.quantisation import quantise
+
+Array = NDArray[Any]
+SMALL = NetworkConfig(filters=32, blocks=2, policy_filters=4, value_filters=3, value_hidden=20)
+GAMES = {"tic_tac_toe": {}, "connect_four": {}, "go": {"size": 9, "planes": "liberties"}, "hex": {"size": 11},
+         "othello": {"size": 6}}
+
+pytestmark = pytest.mark.skipif(
+    Int8Tower.make(3, 6, 7, 7, 32, 1, 4, 3, 20, False) is None, reason="needs AVX-512 with VNNI and BF16")
+
+
+@pytest.fixture(autouse=True)
+def without_amx(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shusaku.actors.evaluators.int8_tower.cpu_flags", frozenset)
+
+
+def bf16(x: Array) -> Array:
+    """Rounded to the nearest, ties to even."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+def convolution(x: Array, kernel: Array) -> Array:
+    """[N, C, H, W], [O, C, 3, 3] -> [N, O, H, W], as sums over the nine neighbours."""
+    _, _, h, w = x.shape
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    return sum(np.einsum("nchw,oc->nohw", padded[:, :, r:r + h, c:c + w], kernel[:, :, r, c])
+               for r in range(3) for c in range(3))
+
+
+def expected(weights: Weights, tower: TowerShape, planes: Array) -> tuple[Array, Array]:
+    """What `learner.quantisation` describes, with the first layer and the heads in bf16, in double precision."""
+    t = {name: tensor.astype(np.float64) for name, tensor in folded_tensors(weights, tower).items()}
+    column = (slice(None), None, None)
+    x = np.maximum(0, convolution(bf16(planes), bf16(t["stem.weight"])) + t["stem.bias"][column])
+
+    def layer(x: Array, name: str) -> Array:
+        scale = weights.scales[name]
+        steps = np.clip(np.round(x * (255 / scale)), 0, 255)
+        step = np.abs(t[f"{name}.weight"]).max((1, 2, 3)) / 127
+        integers = np.round(t[f"{name}.weight"] / step[:, None, None, None])
+        return convolution(steps, integers) * (step * scale / 255)[column] + t[f"{name}.bias"][column]
+
+    for first, second in zip(*[iter(quantised_layers(tower))] * 2, strict=True):
+        x = np.maximum(0, layer(np.maximum(0, layer(x, first)), second) + x)
+
+    def features(head: str) -> Array:
+        kernel = bf16(t[f"heads.{head}.features.weight"])[:, :, 0, 0]
+        sums = np.einsum("nchw,oc->nohw", bf16(x), kernel) + t[f"heads.{head}.features.bias"][column]
+        return bf16(np.maximum(0, sums))
+
+    policy, output = features("policy"), bf16(t["heads.policy.output.weight"])
+    if tower.network.policy_head == "planes":
+        logits = np.einsum("nphw,kp->nhwk", policy, output) + t["heads.policy.output.bias"]
+    else:
+        logits = policy.reshape(len(x), -1) @ output.T + t["heads.policy.output.bias"]
+    hidden = features("value").reshape(len(x), -1) @ bf16(t["heads.value.hidden.weight"]).T
+    hidden = np.maximum(0, hidden + t["heads.value.hidden.bias"])
+    value = hidden @ t["heads.value.output.weight"][0] + t["heads.value.output.bias"]
+    return logits.reshape(len(x), -1), np.tanh(value)
+
+
+def quantised(game: Game, network: NetworkConfig, rows: int) -> tuple[Weights, Array]:
+    """Weights with norms and biases of some size, and positions, half of whose planes hold fractions."""
+    random = np.random.default_rng(4)
+    weights = random_weights(game, network, seed=2)
+    tensors = {
+        name: tensor + random.normal(0, 0.2, tensor.shape).astype(np.float32) if tensor.ndim == 1 else tensor
+        for name, tensor in weights.tensors.items()}
+    tensors = {name: np.abs(tensor) if name.endswith("running_var") else tensor for name, tensor in tensors.items()}
+    planes = (random.random((rows, *game.observation_shape)) < 0.3).astype(np.float32)
+    planes[:, ::2] *= random.random((rows, 1, 1, 1)).astype(np.float32)
+    planes = bf16(planes).astype(np.float32)
+    weights, _ = quantise(replace(weights, tensors=tensors), tower_shape(game, network), planes)
+    assert weights.scales
+    return weights, planes
+
+
+def answers(tower: TowerShape, weights: Weights, planes: Array, rows: int) -> tuple[Array, Array]:
+    core = CoreInt8Tower.make(tower)
+    assert core is not None
+    core.load(folded_tensors(weights, tower), weights.scales)
+    inputs = channels_last(planes, np.zeros(0, np.uint16))
+    logits, values = np.full((len(planes), tower.num_actions), 7, np.float32), np.full(len(planes), 7, np.float32)
+    core.run(inputs, rows, logits, values)
+    return logits, values
+
+
+@pytest.mark.parametrize("network", [
+    SMALL, replace(SMALL, filters=16), replace(SMALL, filters=48, policy_filters=32, value_filters=8),
+    replace(SMALL, filters=64, blocks=1)], ids=lambda network: f"{network.filters} filters")
+@pytest.mark.parametrize("name", GAMES)
+def test_it_computes_what_the_quantisation_describes(name: str, network: NetworkConfig) -> None:
+    game = Game(name, GAMES[name])
+    tower = tower_shape(game, network)
+    weights, planes = quantised(game, network, 40)
+    logits, values = answers(tower, weights, planes, 40)
+    wanted_logits, wanted_values = expected(weights, tower, planes)
+    # Where a step lies between two, double precision may round to the other one.
+    for found, wanted in ((logits, wanted_logits), (values, wanted_values)):
+        error = np.abs(found - wanted)
+        assert np.median(error) < 2e-3
+        assert error.max() < 0.03 * max(0.3, float(wanted.std()))
+
+
+def test_a_policy_by_cells() -> None:
+    game = Game("minishogi", {"planes": "small"})
+    network = replace(SMALL, policy_head="planes", policy_filters=32, value_filters=8)
+    tower = tower_shape(game, network)
+    weights, planes = quantised(game, network, 20)
+    logits, values = answers(tower, weights, planes, 20)
+    wanted_logits, wanted_values = expected(weights, tower, planes)
+    np.testing.assert_allclose(logits, wanted_logits, atol=0.01)
+    np.testing.assert_allclose(values, wanted_values, atol=0.01)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 15, 16, 17, 40])
+def test_rows_are_computed_alike_in_every_batch_and_the_rest_is_left_alone(rows: int) -> None:
+    game = Game("connect_four")
+    tower = tower_shape(game, SMALL)
+    weights, planes = quantised(game, SMALL, 40)
+    all_logits, all_values = answers(tower, weights, planes, 40)
+    logits, values = answers(tower, weights, planes, rows)
+    np.testing.assert_array_equal(logits[:rows], all_logits[:rows])
+    np.testing.assert_array_equal(values[:rows], all_values[:rows])
+    assert (logits[rows:] == 7).all()
+    assert (values[rows:] == 7).all()
+    np.testing.assert_array_equal(answers(tower, weights, planes[::-1], 40)[0], all_logits[::-1])
+
+
+def test_it_plays_as_openvino_does() -> None:
+    game = Game("go", {"size": 9})
+    weights, planes = quantised(game, SMALL, 32)
+    answered = []
+    for runtime in ("auto", "openvino"):
+        evaluator = make_evaluator(game, InferenceConfig(precision="int8", runtime=runtime), SMALL, 32)
+        evaluator.load(weights)
+        runtime_of: Any = evaluator.runtime  # type: ignore[attr-defined]
+        runtime_of.inputs[...] = channels_last(planes, runtime_of.inputs)
+        runtime_of.run(32)
+        program = evaluator.description.split(",")[0].split()[0]
+        answered.append((program, runtime_of.policy.copy(), runtime_of.values.copy()))
+    (core, logits, values), (openvino, other_logits, other_values) = answered
+    assert (core, openvino) == ("core", "openvino")
+    np.testing.assert_allclose(logits, other_logits, atol=0.05)
+    np.testing.assert_allclose(values, other_values, atol=0.05)
+
+
+def test_weights_without_scales_are_played_by_openvino_and_the_next_ones_by_the_core() -> None:
+    game = Game("connect_four")
+    weights, _ = quantised(game, SMALL, 20)
+    evaluator = make_evaluator(game, InferenceConfig(precision="int8"), SMALL, 4)
+    leaves = leaves_of(game, 9)
+    evaluator.load(replace(weights, scales={}, rejected="they stray", version=1))
+    assert evaluator.description.startswith("openvino")
+    assert "they stray" in evaluator.description
+    evaluator.load(replace(weights, version=2))
+    assert evaluator.description.startswith("core, int8")
+    assert evaluator.precision == "int8"
+    core = evaluator(leaves)
+    assert core.version == 2
+    logits = core.logits.copy()
+    evaluator.load(replace(weights, scales={}, rejected="they stray", version=3))
+    assert evaluator.description.startswith("openvino")
+    np.testing.assert_allclose(evaluator(leaves).logits, logits, atol=0.1)
+
+
+@pytest.mark.parametrize("network", [
+    replace(SMALL, filters=40), replace(SMALL, squeeze=4), replace(SMALL, tower="plain")])
+def test_other_towers_are_left_to_openvino(network: NetworkConfig) -> None:
+    game = Game("othello", {"size": 6})
+    assert CoreInt8Tower.make(tower_shape(game, network)) is None
+    assert CoreInt8Tower.make(tower_shape(game, SMALL, ("ownership",))) is None
+
+
+def test_with_amx_openvino_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shusaku.actors.evaluators.int8_tower.cpu_flags", lambda: frozenset({"amx_int8"}))
+    assert CoreInt8Tower.make(tower_shape(Game("connect_four"), SMALL)) is None
+
+
+def test_arrays_of_another_tower_are_refused() -> None:
+    core = Int8Tower.make(3, 6, 7, 7, 32, 1, 4, 3, 20, False)
+    assert core is not None
+    zeros = np.zeros
+    with pytest.raises(ValueError, match="a stem of another tower"):
+        core.set_stem(zeros((32, 4, 3, 3), np.float32), zeros(32, np.float32), 1.0)
+    for layer, filters in ((2, 32), (-1, 32), (0, 16)):
+        with pytest.raises(ValueError, match="a layer of another tower"):
+            core.set_layer(layer, zeros((filters, 32, 3, 3), np.int8), zeros(32, np.float32), zeros(32, np.float32), 1)
+    with pytest.raises(ValueError, match="a policy head of another tower"):
+        core.set_policy(zeros((4, 32, 1, 1), np.float32), zeros(4, np.float32), zeros((7, 4), np.float32),
+                        zeros(7, np.float32))
+    with pytest.raises(ValueError, match="a value head of another tower"):
+        core.set_value(zeros((3, 32, 1, 1), np.float32), zeros(3, np.float32), zeros((20, 3), np.float32),
+                       zeros(20, np.float32), zeros((1, 20), np.float32), zeros(1, np.float32))
+    with pytest.raises(ValueError, match="5 rows of smaller arrays"):
+        core.run(zeros((4, 6, 7, 3), np.uint16), 5, zeros((8, 7), np.float32), zeros(8, np.float32))
+    with pytest.raises(ValueError, match="of another tower"):
+        core.run(zeros((4, 7, 6, 3), np.uint16), 4, zeros((8, 7), np.float32), zeros(8, np.float32))
