@@ -67,8 +67,8 @@ def _key(config: Config, names: Sequence[str]) -> str:
         processor_name(), len(os.sched_getaffinity(0)), names, config.inference.runtime,
         choose_runtime(config.inference)[0], *(_version(package) for package in ("openvino", "torch", "numpy")),
         asdict(config.game), asdict(config.network), all_settings(config.search), config.actors.games,
-        config.actors.count, config.replay.samples_per_position, config.learner.batch_size, config.learner.publish_every,
-        config.learner.enabled, metadata.version("shusaku"))
+        config.actors.count, config.replay.samples_per_position, config.learner.batch_size,
+        config.learner.publish_every, config.learner.enabled, metadata.version("shusaku"))
 
 
 def _version(package: str) -> str:
