@@ -23,7 +23,7 @@ from shusaku.common.network.weights import random_weights, tower_shape
 from shusaku.deploy.cli.overrides import compose
 from shusaku.learner.quantisation import quantise
 
-PRESETS = ("connect_four", "go_9x9", "minishogi", "othello_6x6")
+PRESETS = ("connect_four", "go_9x9", "minishogi", "chess_small")
 RUNTIMES = {"core": "auto", "openvino": "openvino"}
 BATCH, BATCHES, ROUNDS = 64, 16, 15
 COMMAND = "taskset -c 0 python -m benchmarks.speed.int8_tower --record"
