@@ -105,7 +105,8 @@ def answers(tower: TowerShape, weights: Weights, planes: Array, rows: int) -> tu
 
 
 @pytest.mark.parametrize("network", [
-    SMALL, replace(SMALL, filters=16), replace(SMALL, filters=48, policy_filters=32, value_filters=8, blocks=1)], ids=lambda network: f"{network.filters} filters")
+    SMALL, replace(SMALL, filters=16), replace(SMALL, filters=48, policy_filters=32, value_filters=8, blocks=1)],
+    ids=lambda network: f"{network.filters} filters")
 @pytest.mark.parametrize("name", GAMES)
 def test_it_computes_what_the_quantisation_describes(name: str, network: NetworkConfig) -> None:
     game = Game(name, GAMES[name])
