@@ -35,7 +35,9 @@ def measure_inference(config: Config) -> dict[str, Any]:
         torch.set_num_threads(1)  # as an actor has
     rows = []
     for runtime, precision in choices:
-        inference = replace(config.inference, runtime=runtime, precision=precision)
+        # OpenVINO alone is what has to be asked for: the core may compute small towers for it.
+        asked = config.inference.runtime if runtime == "openvino" else runtime
+        inference = replace(config.inference, runtime=asked, precision=precision)
         try:
             loaded = with_scales(inference, game, config.network, weights)
         except RunError:
@@ -54,7 +56,8 @@ def measure_inference(config: Config) -> dict[str, Any]:
             evaluator.load(loaded)
             load_ms = (time.perf_counter() - begin) * 1000
             rate = raw_rate(evaluator, seconds)
-            rows.append({"runtime": choose_runtime(inference)[0], "precision": evaluator.precision, "batch": batch,
+            program = "core" if evaluator.description.startswith("core,") else choose_runtime(inference)[0]
+            rows.append({"runtime": program, "precision": evaluator.precision, "batch": batch,
                          "positions_per_s": rate, "batch_ms": 1000 * batch / rate, "load_ms": load_ms})
     return {"game": game.name, "rows": rows, "advice": advice(rows, is_gpu=is_gpu)}
 
@@ -71,7 +74,8 @@ def advice(rows: Sequence[Mapping[str, Any]], *, is_gpu: bool = False) -> dict[s
     rate = f"{chosen['positions_per_s']:,.0f} positions/s"
     where = (f"inference.device=cuda, {rate} a GPU in batches of {chosen['batch']}, which actors.games_per_actor=auto "
              "fills" if is_gpu else f"actors.games_per_actor={chosen['batch']}, {rate} a core")
-    text = f"advice: inference.runtime={best['runtime']} inference.precision={best['precision']} {where}"
+    runtime = "auto" if best["runtime"] == "core" else best["runtime"]
+    text = f"advice: inference.runtime={runtime} inference.precision={best['precision']} {where}"
     if chosen is not best:
         share = chosen["positions_per_s"] / best["positions_per_s"]
         text += (f" ({share:.0%} of what batches of {best['batch']} reach; an answer takes "

@@ -1,7 +1,7 @@
 """`inference.precision=auto`: the number format whose self-play is the fastest here, before anything is built.
 
 Which one it is depends on the processor (one has AMX, one 8-bit products alone), on the network and on the games: eight
-bits halve the time of a large network and cost a small one more than they gain, because every new version has to be
+bits halve the time of a large network, and cost a small one more than they gain where every new version has to be
 compiled.  So they are measured, by self-play itself, and the answer is kept in the user's cache.
 """
 
@@ -64,10 +64,11 @@ def _own_key(config: Config) -> str:
 def _key(config: Config, names: Sequence[str]) -> str:
     """Whatever the measurement depends on."""
     return key_of(
-        processor_name(), len(os.sched_getaffinity(0)), names, choose_runtime(config.inference)[0],
-        *(_version(package) for package in ("openvino", "torch", "numpy")), asdict(config.game), asdict(config.network),
-        all_settings(config.search), config.actors.games, config.actors.count, config.replay.samples_per_position,
-        config.learner.batch_size, config.learner.publish_every, config.learner.enabled, metadata.version("shusaku"))
+        processor_name(), len(os.sched_getaffinity(0)), names, config.inference.runtime,
+        choose_runtime(config.inference)[0], *(_version(package) for package in ("openvino", "torch", "numpy")),
+        asdict(config.game), asdict(config.network), all_settings(config.search), config.actors.games,
+        config.actors.count, config.replay.samples_per_position, config.learner.batch_size,
+        config.learner.publish_every, config.learner.enabled, metadata.version("shusaku"))
 
 
 def _version(package: str) -> str:

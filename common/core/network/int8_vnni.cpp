@@ -261,8 +261,6 @@ const Int8Kernels* int8_kernels(int filters) {
       return &kOf<32>;
     case 48:
       return &kOf<48>;
-    case 64:
-      return &kOf<64>;
     default:
       return nullptr;
   }

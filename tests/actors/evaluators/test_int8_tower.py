@@ -105,8 +105,8 @@ def answers(tower: TowerShape, weights: Weights, planes: Array, rows: int) -> tu
 
 
 @pytest.mark.parametrize("network", [
-    SMALL, replace(SMALL, filters=16), replace(SMALL, filters=48, policy_filters=32, value_filters=8),
-    replace(SMALL, filters=64, blocks=1)], ids=lambda network: f"{network.filters} filters")
+    SMALL, replace(SMALL, filters=16), replace(SMALL, filters=48, policy_filters=32, value_filters=8, blocks=1)],
+    ids=lambda network: f"{network.filters} filters")
 @pytest.mark.parametrize("name", GAMES)
 def test_it_computes_what_the_quantisation_describes(name: str, network: NetworkConfig) -> None:
     game = Game(name, GAMES[name])
@@ -184,7 +184,7 @@ def test_weights_without_scales_are_played_by_openvino_and_the_next_ones_by_the_
 
 
 @pytest.mark.parametrize("network", [
-    replace(SMALL, filters=40), replace(SMALL, squeeze=4), replace(SMALL, tower="plain")])
+    replace(SMALL, filters=40), replace(SMALL, filters=64), replace(SMALL, squeeze=4), replace(SMALL, tower="plain")])
 def test_other_towers_are_left_to_openvino(network: NetworkConfig) -> None:
     game = Game("othello", {"size": 6})
     assert CoreInt8Tower.make(tower_shape(game, network)) is None

@@ -20,6 +20,12 @@ def test_the_smallest_batch_that_is_enough():
         "3,900 positions/s a core (98% of what batches of 256 reach; an answer takes 8.2 instead of 64 ms)")
 
 
+def test_what_the_core_computes_is_had_by_auto():
+    said = advice([*ROWS, row("core", "int8", 64, 9000)])
+    assert (said["runtime"], said["precision"], said["games_per_actor"]) == ("core", "int8", 64)
+    assert said["text"].startswith("advice: inference.runtime=auto inference.precision=int8 actors.games_per_actor=64")
+
+
 def test_one_row_is_the_advice():
     assert advice(ROWS[:1])["text"] == (
         "advice: inference.runtime=openvino inference.precision=fp32 actors.games_per_actor=1, 900 positions/s a core")
