@@ -1,8 +1,8 @@
 """The core's 8-bit tower, loaded from weights: small towers on processors with AVX-512 VNNI and BF16, without AMX.
 
-On one core of an AMD EPYC a position of connect four takes 16.6 us (32 filters x 4), where OpenVINO takes 20.3, and one
-of Go 9x9 34.4 instead of 42.5.  With 64 filters OpenVINO is as fast, and on large boards faster, so up to 48 are the
-core's.  New weights take a millisecond instead of 50 to 70, and a batch that is not full takes as long as its rows.
+On one core of an AMD EPYC a position of connect four takes 16.8 us (32 filters x 4), where OpenVINO takes 19.8, and one
+of Go 9x9 34.9 instead of 40.3.  With 64 filters OpenVINO is as fast, and on large boards faster, so up to 48 are the
+core's.  New weights take a millisecond instead of 46 to 71, and a batch that is not full takes as long as its rows.
 With AMX it has not been measured.
 """
 
