@@ -9,6 +9,7 @@ With AMX it has not been measured.
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import Inputs
 from shusaku.common._core import Int8Tower
@@ -41,9 +42,8 @@ class CoreInt8Tower:
         self._core.set_stem(constants["stem.weight"], constants["stem.bias"], steps[0])
         for number, layer in enumerate(layers):
             kernel, bias = constants[f"{layer}.weight"], constants[f"{layer}.bias"]
-            step = np.maximum(np.abs(kernel).max((1, 2, 3)), 1e-12).astype(np.float32) / np.float32(127)  # [F]
-            integers = np.round(kernel / step[:, None, None, None]).astype(np.int8)
-            slope = step / np.float32(steps[number])
+            integers, step = rounded_kernel(kernel)
+            slope = step.reshape(-1) / np.float32(steps[number])  # [F]
             is_first = number % 2 == 0
             # The first layer of a block hands only steps to the second; that adds to the skip in units.
             unit = np.float32(steps[number + 1] if is_first else 1)
@@ -55,6 +55,12 @@ class CoreInt8Tower:
     def run(self, inputs: Inputs, rows: int, policy: Any, values: Any) -> None:
         """Planes [S, H, W, C] -> logits [S, A] and values [S] of the first rows; the GIL is released."""
         self._core.run(inputs, rows, policy, values)
+
+
+def rounded_kernel(kernel: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """255 steps around 0 for [F, I, 3, 3], and the size of a step of each output channel [F, 1, 1, 1]."""
+    step = np.maximum(np.abs(kernel).max((1, 2, 3), keepdims=True), 1e-12).astype(np.float32) / np.float32(127)
+    return np.round(kernel / step).astype(np.int8), step
 
 
 def _of(constants: Tensors, head: str, *layers: str) -> list[Any]:

@@ -6,7 +6,7 @@ copies that blob, writes the new constants where the markers lie, and imports it
 version stores the constants in another form, or the check at the end of `_Template` fails, every load compiles.
 
 In 8 bits every load compiles, because scales and quantised weights are part of the graph.  Small towers are computed by
-the core there instead (`actors.evaluators.int8_tower`), which loads in less than a millisecond.  Weights without scales
+the core there instead (`actors.evaluators.int8_tower`), which loads in a millisecond.  Weights without scales
 are used in the next best precision, and their metadata gives the reason.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import Inputs, channels_last, input_type
-from shusaku.actors.evaluators.int8_tower import CoreInt8Tower
+from shusaku.actors.evaluators.int8_tower import CoreInt8Tower, rounded_kernel
 from shusaku.actors.evaluators.openvino_package import op, ov
 from shusaku.common.hardware import Precision, cpu_has_bf16
 from shusaku.common.messages import Weights
@@ -63,8 +63,8 @@ class OpenVINORuntime:
     @property
     def description(self) -> str:
         """Program and version, the precision that is in use now, and why."""
-        is_core = self._core is not None and self.precision == "int8"
-        return f"{'core' if is_core else f'openvino {VERSION}'}, {self.precision} ({self._why})"
+        program = "core" if self._core is not None and self.precision == "int8" else f"openvino {VERSION}"
+        return f"{program}, {self.precision} ({self._why})"
 
     def load(self, weights: Weights) -> None:
         """Uses these weights from now on; ValueError, and no change, if they belong to another tower."""
@@ -219,8 +219,8 @@ def _quantised_input(x: Any, largest: float) -> Any:
 
 def _quantised_kernel(kernel: NDArray[np.float32]) -> Any:
     """255 steps around 0, of a size for each output channel."""
-    step = np.maximum(np.abs(kernel).max((1, 2, 3), keepdims=True), 1e-12).astype(np.float32) / np.float32(127)
-    return op.multiply(op.convert(op.constant(np.round(kernel / step).astype(np.int8)), np.float32), op.constant(step))
+    integers, step = rounded_kernel(kernel)
+    return op.multiply(op.convert(op.constant(integers), np.float32), op.constant(step))
 
 
 def _template(tower: TowerShape, batch_size: int, precision: str) -> "_Template":

@@ -5,12 +5,10 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from shusaku.common.codec import CodecError, decode_record
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
-from shusaku.common.messages import GameRecord
 from shusaku.deploy.diagnosis.finding import Finding, Verdict
-from shusaku.deploy.diagnosis.game_facts import GameFacts
+from shusaku.deploy.diagnosis.game_facts import GameFacts, readable
 from shusaku.deploy.diagnosis.metric_series import MetricSeries
 from shusaku.deploy.diagnosis.rules import RunFacts, judge
 from shusaku.deploy.run.chosen_weights import find_weights
@@ -43,7 +41,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     chosen = find_weights(config, "run.dir", config.run.dir)
     with games_of_run(config, WINDOW) as data:
         window = list(data)
-    records = [record for one in window[-NEWEST:] if (record := _decoded(one)) is not None]
+    records = list(readable(window[-NEWEST:]))
     if not records:
         raise UsageError(f"run.dir={directory}: its window is empty; start the run once more, and ask again")
     from shusaku.deploy.diagnosis.fit import measure_fit  # imports torch, which refusals need not
@@ -70,13 +68,6 @@ def _check_age(directory: Path, series: MetricSeries) -> None:
     longer = (f"it needs {more:.0f} more minutes at its pace" if all(there.values())
               else f"it needs at least {more:.0f} more minutes")
     raise UsageError(f"run.dir={directory}: is too young to be judged ({reached}); {longer}")
-
-
-def _decoded(data: bytes) -> GameRecord | None:
-    try:
-        return decode_record(data)
-    except CodecError:
-        return None
 
 
 def _text(findings: list[Finding]) -> str:

@@ -1,6 +1,6 @@
 """How well the network fits games that it has not learned from, or hardly, and games that it has."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import hypot
 from typing import NamedTuple
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shusaku.common._core import Game
-from shusaku.common.codec import CodecError, decode_record
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.messages import GameRecord, Weights
+from shusaku.deploy.diagnosis.game_facts import readable
 from shusaku.learner.unseen_games import UnseenGames
 from shusaku.replay.row_window import is_test_game
 
@@ -65,11 +65,11 @@ def measure_fit(
     older = window[:len(window) // 2]
     if test_share:
         unseen, learned = (
-            _enough(record for record in _decoded(older) if is_test_game(record.game_id, test_share) is is_test)
+            _enough(game for game in readable(reversed(older)) if is_test_game(game.game_id, test_share) is is_test)
             for is_test in (True, False))
     else:
         newest = window[len(window) - max(1, int(NEWEST * len(window))):]
-        unseen, learned = _enough(_decoded(newest)), _enough(_decoded(older))
+        unseen, learned = _enough(readable(reversed(newest))), _enough(readable(reversed(older)))
     if not unseen or not learned:
         return None
     return Fit(_measure(game, network, weights, unseen), _measure(game, network, weights, learned), test_share > 0)
@@ -85,15 +85,6 @@ def _enough(records: Iterable[GameRecord]) -> list[GameRecord]:
         if rows >= ROWS:
             break
     return chosen
-
-
-def _decoded(encoded: Sequence[bytes]) -> Iterator[GameRecord]:
-    """From the newest to the oldest, without those that are damaged."""
-    for data in reversed(encoded):
-        try:
-            yield decode_record(data)
-        except CodecError:
-            continue
 
 
 def _measure(game: Game, network: NetworkConfig, weights: Weights, records: Sequence[GameRecord]) -> Loss:

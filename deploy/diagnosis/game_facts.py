@@ -1,6 +1,7 @@
 """What the newest games of a run say of its self-play: how they go, how they end, and how well the values fit."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shusaku.common._core import Game
+from shusaku.common.codec import CodecError, decode_record
 from shusaku.common.messages import EndedBy, GameRecord, RowKind
 
 DECIDED = 0.95  # root value, from either side, of a game that is as good as over
@@ -51,6 +53,13 @@ class GameFacts:
             draws=float((outcomes == 0).mean()), cut_off=ended.count(EndedBy.PLY_LIMIT) / len(records),
             decided=decided / max(1, int(plies.sum())),
             openings=len(openings) / len(records), calibration=_calibrate(game, records))
+
+
+def readable(encoded: Iterable[bytes]) -> Iterator[GameRecord]:
+    """The games in their order, without those that are damaged."""
+    for data in encoded:
+        with contextlib.suppress(CodecError):
+            yield decode_record(data)
 
 
 def _decided_plies(record: GameRecord) -> int:

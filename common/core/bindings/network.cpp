@@ -1,4 +1,5 @@
-// Parts of a training step on a CPU, for tensors whose addresses Python hands over.
+// The network on a CPU, in Python: small towers in 8 bits, and the norms of a gradient step, whose tensors come as
+// addresses.
 #include <nanobind/stl/unique_ptr.h>
 
 #include "bindings/arrays.h"

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <memory>
 #include <new>
 #include <vector>
 
+#include "games/expand_planes.h"
 #include "network/int8_kernels.h"
 
 namespace shusaku {
@@ -34,11 +34,6 @@ class AlignedArray {
   std::unique_ptr<T, Free> data_;
 };
 
-inline std::uint16_t to_bf16(float x) {  // to the nearest, ties to even
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
-  return std::uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
 struct TowerSizes {
   int planes, height, width, actions, filters, blocks, policy_filters, value_filters, value_hidden;
   bool is_policy_by_cell;  // one linear layer for all cells, from a cell to its actions
@@ -58,7 +53,7 @@ class Dense {
   int outputs() const { return outputs_; }
   DenseLayer layer() const { return {weights_.data(), bias_.data(), inputs_, outputs_}; }
   void set_weight(int input, int output, float weight) {
-    weights_[packed_place(inputs_, outputs_, 2, input, output)] = to_bf16(weight);
+    set_number(weight, weights_[packed_place(inputs_, outputs_, 2, input, output)]);
   }
   void set_bias(int output, float bias) { bias_[std::size_t(output)] = bias; }
 
@@ -103,8 +98,8 @@ class Int8Tower {
     for (int f = 0; f < sizes_.filters; ++f)
       for (int c = 0; c < sizes_.planes; ++c)
         for (int tap = 0; tap < 9; ++tap)
-          stem_[packed_place(9 * planes_, sizes_.filters, 2, tap * planes_ + c, f)] =
-              to_bf16(weights[(f * sizes_.planes + c) * 9 + tap]);
+          set_number(weights[(f * sizes_.planes + c) * 9 + tap],
+                     stem_[packed_place(9 * planes_, sizes_.filters, 2, tap * planes_ + c, f)]);
     stem_steps_ = steps;
   }
 
