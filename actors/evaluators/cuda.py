@@ -202,6 +202,7 @@ class CudaEvaluator:
     """Batches of at most `size` positions; up to DEPTH may be begun before the first is finished."""
 
     depth = DEPTH
+    runtime_name = "torch"
 
     def __init__(self, network: DeviceNetwork, size: int, program: str = "eager") -> None:
         """BatchTooLargeError if the device has no memory for it.

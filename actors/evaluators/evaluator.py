@@ -94,6 +94,10 @@ class MeasurableEvaluator(Evaluator, Protocol):
     size: int  # positions of a full batch
 
     @property
+    def runtime_name(self) -> str:
+        """Which runtime computes the network now: core | openvino | torch."""
+
+    @property
     def precision(self) -> str:
         """The precision that is in use now: fp32 | bf16 | int8."""
 
@@ -110,6 +114,10 @@ class Runtime(Protocol):
     @property
     def inputs(self) -> Inputs:  # [S, H, W, C]
         """The planes of a batch, to be written by the caller."""
+
+    @property
+    def runtime_name(self) -> str:
+        """Which runtime computes the network now: core | openvino | torch."""
 
     @property
     def precision(self) -> str:

@@ -5,6 +5,7 @@ from functools import partial
 from importlib.util import find_spec
 
 from shusaku.actors.evaluators.buckets import BucketedEvaluator, make_buckets
+from shusaku.actors.evaluators.core_runtime import with_core
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.actors.evaluators.evaluator import Evaluator, MeasurableEvaluator, Runtime
 from shusaku.actors.evaluators.network import NetworkEvaluator
@@ -79,7 +80,10 @@ def network_maker(
         from shusaku.actors.evaluators.openvino import OpenVINORuntime
 
         def make_runtime(size: int) -> Runtime:
-            return OpenVINORuntime(tower, size, precision, uses_core=inference.runtime == "auto")
+            return OpenVINORuntime(tower, size, precision)
+
+        if inference.runtime == "auto":
+            make_runtime = with_core(make_runtime, tower, precision)
     else:
         from shusaku.actors.evaluators.torch_cpu import TorchRuntime
 

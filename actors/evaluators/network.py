@@ -37,6 +37,11 @@ class NetworkEvaluator:
         return self.runtime.description
 
     @property
+    def runtime_name(self) -> str:
+        """Which runtime computes the network now: core | openvino | torch."""
+        return self.runtime.runtime_name
+
+    @property
     def precision(self) -> str:
         """The precision that is in use now: fp32 | bf16 | int8."""
         return self.runtime.precision

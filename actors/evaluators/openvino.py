@@ -5,9 +5,8 @@ only change the constants, so a graph full of marker numbers is compiled and exp
 copies that blob, writes the new constants where the markers lie, and imports it: 12 to 16 ms.  If an OpenVINO
 version stores the constants in another form, or the check at the end of `_Template` fails, every load compiles.
 
-In 8 bits every load compiles, because scales and quantised weights are part of the graph.  Small towers are computed by
-the core there instead (`actors.evaluators.int8_tower`), which loads in a millisecond.  Weights without scales
-are used in the next best precision, and their metadata gives the reason.
+In 8 bits every load compiles, because scales and quantised weights are part of the graph.  Weights without scales are
+used in the next best precision, and their metadata gives the reason.
 """
 
 import threading
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import Inputs, channels_last, input_type
-from shusaku.actors.evaluators.int8_tower import CoreInt8Tower, rounded_kernel
+from shusaku.actors.evaluators.int8_tower import rounded_kernel
 from shusaku.actors.evaluators.openvino_package import op, ov
 from shusaku.common.hardware import Precision, cpu_has_bf16
 from shusaku.common.messages import Weights
@@ -35,8 +34,9 @@ _templates: dict[str, "_Template"] = {}
 class OpenVINORuntime:
     """One compiled network for batches of `batch_size`, of one thread; see `actors.evaluators.evaluator.Runtime`."""
 
-    def __init__(self, tower: TowerShape, batch_size: int, precision: Precision, *, uses_core: bool = False) -> None:
-        """`uses_core`: whether the core may compute small towers in 8 bits."""
+    runtime_name = "openvino"
+
+    def __init__(self, tower: TowerShape, batch_size: int, precision: Precision) -> None:
         self._wanted = precision
         self._float = "bf16" if cpu_has_bf16() else "fp32"  # of the layers that are not quantised
         self.precision = self._float if precision.name == "int8" else precision.name
@@ -57,22 +57,15 @@ class OpenVINORuntime:
         self._template = _template(tower, batch_size, self.precision)
         self._request: Any = None
         self._blob = b""
-        may = uses_core and precision.name == "int8" and self.precision == "bf16"
-        self._core = CoreInt8Tower.make(tower) if may else None
 
     @property
     def description(self) -> str:
         """Program and version, the precision that is in use now, and why."""
-        program = "core" if self._core is not None and self.precision == "int8" else f"openvino {VERSION}"
-        return f"{program}, {self.precision} ({self._why})"
+        return f"openvino {VERSION}, {self.precision} ({self._why})"
 
     def load(self, weights: Weights) -> None:
         """Uses these weights from now on; ValueError, and no change, if they belong to another tower."""
         constants = folded_tensors(weights, self._tower)
-        if self._core is not None and weights.scales:
-            self._core.load(constants, weights.scales)
-            self.precision, self._why = "int8", self._wanted.reason
-            return
         if self._wanted.name == "int8" and weights.scales:
             compiled, blob = self._template.compile_graph(constants, weights.scales), b""
             self.precision, self._why = "int8", self._wanted.reason
@@ -91,10 +84,7 @@ class OpenVINORuntime:
         self._blob = blob
 
     def run(self, rows: int) -> None:
-        """Evaluates the whole batch, or by the core these rows, in the calling thread; the GIL is released."""
-        if self._core is not None and self.precision == "int8":
-            self._core.run(self.inputs, rows, self.policy, self.values)
-            return
+        """Evaluates the whole batch in the calling thread; the GIL is released."""
         self._request.infer(share_outputs=True)  # without this it copies the outputs, which our arrays already hold
 
 

@@ -17,6 +17,8 @@ from shusaku.common.network.tower import TowerShape
 class TorchRuntime:
     """A folded network for batches of at most `batch_size`; see `actors.evaluators.evaluator.Runtime`."""
 
+    runtime_name = "torch"
+
     def __init__(self, tower: TowerShape, batch_size: int, precision: Precision) -> None:
         self.description = f"torch {torch.__version__} on cpu, {precision.name} ({precision.reason})"
         self.precision = precision.name

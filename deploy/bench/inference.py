@@ -56,8 +56,7 @@ def measure_inference(config: Config) -> dict[str, Any]:
             evaluator.load(loaded)
             load_ms = (time.perf_counter() - begin) * 1000
             rate = raw_rate(evaluator, seconds)
-            program = "core" if evaluator.description.startswith("core,") else choose_runtime(inference)[0]
-            rows.append({"runtime": program, "precision": evaluator.precision, "batch": batch,
+            rows.append({"runtime": evaluator.runtime_name, "precision": evaluator.precision, "batch": batch,
                          "positions_per_s": rate, "batch_ms": 1000 * batch / rate, "load_ms": load_ms})
     return {"game": game.name, "rows": rows, "advice": advice(rows, is_gpu=is_gpu)}
 
