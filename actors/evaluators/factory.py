@@ -76,14 +76,14 @@ def network_maker(
         on_gpu = DeviceNetwork(game, tower, precision, device, inference.gpus_per_server)
         return partial(CudaEvaluator, on_gpu, program=inference.gpu_program)
     name, why = choose_runtime(inference)
+    make_runtime: Callable[[int], Runtime]
     if name == "openvino":
         from shusaku.actors.evaluators.openvino import OpenVINORuntime
 
-        def make_runtime(size: int) -> Runtime:
+        def make_openvino(size: int) -> Runtime:
             return OpenVINORuntime(tower, size, precision)
 
-        if inference.runtime == "auto":
-            make_runtime = with_core(make_runtime, tower, precision)
+        make_runtime = with_core(make_openvino, tower, precision) if inference.runtime == "auto" else make_openvino
     else:
         from shusaku.actors.evaluators.torch_cpu import TorchRuntime
 
@@ -92,8 +92,11 @@ def network_maker(
             precision = precision._replace(reason=f"int8 needs OpenVINO; {precision.reason}")
         if why:
             precision = precision._replace(reason=f"{precision.reason}; {why}")
-        def make_runtime(size: int) -> Runtime:
+
+        def make_torch(size: int) -> Runtime:
             return TorchRuntime(tower, size, precision)
+
+        make_runtime = make_torch
     return lambda size: NetworkEvaluator(game, make_runtime(size), timer)
 
 
