@@ -13,7 +13,7 @@ from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import SearchConfig
-from shusaku.common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves, OpenGame, RowKind
+from shusaku.common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves, OpenGame, RowKind, with_planes
 from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.common.search import Evaluate, search_options, self_play_options
 from shusaku.common.stage_timer import StageTimer
@@ -143,8 +143,7 @@ class SelfPlay:
             sequence, seed, games = int(state["sequence"]), int(state["seed"]), bytes(state["games"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"the snapshot of the open games cannot be read: {error}") from None
-        if state.get("rules") != self._rules():
-            raise ValueError(f"the open games were played by other rules: {state.get('rules')}, not {self._rules()}")
+        check_rules(state.get("rules"), self._rules(), "open games")
         batch = self._games(seed, self.resign_value)
         batch.restore(games)
         self._batch, self._seed, self.sequence = batch, seed, sequence
@@ -167,7 +166,8 @@ class SelfPlay:
         ValueError unless its moves are legal and it is not over.
         """
         record = game.record
-        komi = math.nan if record.params == self._params else float(record.params["komi"])
+        own = record.params.get("komi")
+        komi = math.nan if own is None or own == self._params.get("komi") else float(own)
         self._batch.resume(index, record, komi=komi, policy_plies=game.policy_plies, avoided=game.avoided,
                            may_resign=game.may_resign)
         self._resumed[index] = (self._batch.open_game(index)["number"], game.open_id)
@@ -207,6 +207,15 @@ class SelfPlay:
         if number == resumed_number:
             return name
         return f"{self._identity.epoch}.{self._identity.incarnation}.{self._first_index + index}.{number}"
+
+
+def check_rules(saved: Any, ours: list[Any], what: str) -> None:
+    """ValueError unless a snapshot is of our game, parameters and whatever follows them in the list."""
+    known = saved
+    if isinstance(saved, list) and len(saved) > 1 and isinstance(saved[1], dict):
+        known = [saved[0], with_planes(saved[1], ours[1]), *saved[2:]]
+    if known != ours:
+        raise ValueError(f"the {what} were played by other rules: {saved}, not {ours}")
 
 
 def play_rows(

@@ -54,6 +54,23 @@ def screenings() -> str:
     return "\n\n".join(texts)
 
 
+def played_labels() -> str:
+    """Errors of the labels of self-play against exact results, by plies, for each network that was asked."""
+    found = read_results("played_labels.jsonl")
+    shown = {"z": "z", "q": "q of the search", "L0.8": "returns, λ 0.8", "L0.9": "0.9", "L0.95": "0.95",
+             "run": "the label", "network": "network alone"}
+    header = ("plies", "positions", *shown.values(), "first choice", "played")
+    texts = []
+    for line in found:
+        rows = [(part["plies"] if part["plies"] == "all" else f"from {part['plies']}", str(part["positions"]),
+                 *(f"{part['errors'][name][0]:.3f} ± {part['errors'][name][1]:.3f}" for name in shown),
+                 *("" if part[name] is None else share(part[name]) for name in ("first_choice", "played")))
+                for part in line["lines"]]
+        drawn = f"{line['games']} games, {share(line['draws'])} of them drawn"
+        texts.append(f"`{line['command']}`: {drawn}.\n\n{table(header, rows)}")
+    return "\n\n".join([*texts, sources(found)])
+
+
 def _screens() -> list[tuple[str, Study]]:
     """The studies that are screenings, by their files."""
     paths = sorted((ROOT / "benchmarks" / "tune" / "studies").glob("*.yaml"))
@@ -238,4 +255,5 @@ def _exact_share(value: float) -> str:
     return f"{100 * value:.2f} %" if 0.9995 <= value < 1 else share(value)
 
 
-BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, every_game, elo_over_minutes, score_share)
+BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, played_labels, every_game, elo_over_minutes,
+                                         score_share)

@@ -43,6 +43,9 @@ class Evaluation:
     heads: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # ownership [B, H, W], score [B] in points
 
 
+Params = dict[str, int | float | str | bool]  # of a game
+
+
 class RowKind(IntEnum):
     """How the move of a row was chosen."""
 
@@ -81,7 +84,7 @@ class GameRecord:
     """
 
     game: str
-    params: dict[str, int | float | str | bool]  # of this game: its komi may be its own, the rest is the run's
+    params: Params  # of this game: its komi may be its own, the rest is the run's
     game_id: GameId
     config_hash: str
     outcome: int  # for the FIRST player: -1, 0 or 1
@@ -108,6 +111,11 @@ class GameRecord:
     def num_rows(self) -> int:
         """Positions as windows, limiters and rates count them: rows with weight > 0."""
         return int(np.count_nonzero(self.row_weight > 0))
+
+
+def with_planes(params: Params, ours: Params) -> Params:
+    """`params` with our planes where they name none: those are no rule, and a game may have had no choice of them."""
+    return {**params, "planes": ours["planes"]} if "planes" in ours and "planes" not in params else params
 
 
 @dataclass(frozen=True, slots=True)

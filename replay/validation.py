@@ -13,9 +13,7 @@ import numpy as np
 
 from shusaku.common._core import Game
 from shusaku.common.codec import CodecError, encode_record
-from shusaku.common.messages import SCHEMAS, GameRecord
-
-Params = dict[str, int | float | str | bool]
+from shusaku.common.messages import SCHEMAS, GameRecord, Params, with_planes
 
 
 class InvalidRecordError(ValueError):
@@ -42,16 +40,19 @@ class Validation:
         """InvalidRecordError unless the record is of this game with these parameters; the komi may be its own."""
         if record.game != self.game.name:
             raise InvalidRecordError(f"game: {record.game!r}, this run plays {self.game.name}")
-        if self._with_our_komi(record.params) != self.game.params:
+        if self._as_ours(record.params) != self.game.params:
             raise InvalidRecordError(f"game: parameters {record.params}, this run plays with {self.game.params}")
 
     def own_komi(self, record: GameRecord) -> float:
         """The komi of a record that `check_game` accepts, if it is not the komi of the run; otherwise NaN."""
-        return math.nan if record.params == self.game.params else float(record.params["komi"])
+        komi = record.params.get("komi")
+        return math.nan if komi is None or komi == self.game.params.get("komi") else float(komi)
 
-    def _with_our_komi(self, params: Params) -> Params:
+    def _as_ours(self, params: Params) -> Params:
+        """With our komi in place of its own, and with our planes if it names none."""
         is_number = type(params.get("komi")) in (int, float) and "komi" in self.game.params
-        return {**params, "komi": self.game.params["komi"]} if is_number else params
+        params = {**params, "komi": self.game.params["komi"]} if is_number else params
+        return with_planes(params, self.game.params)
 
     def check_origin(self, record: GameRecord, newest_version: int, by_hash: bool = True) -> None:
         """InvalidRecordError if it was played under another configuration or by weights that do not exist.

@@ -67,7 +67,8 @@ class StrengthSet:
 
 def strength_set(game: Game) -> StrengthSet | None:
     """The set of a game, or None if there is none with these parameters."""
-    load = _SETS.get((game.name, tuple(sorted(game.params.items()))))
+    rules = {name: value for name, value in game.params.items() if name != "planes"}
+    load = _SETS.get((game.name, tuple(sorted(rules.items()))))
     return load(game) if load else None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from shusaku.actors.evaluators.evaluator import Evaluator
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
-from shusaku.actors.self_play import ActorIdentity, play_rows
+from shusaku.actors.self_play import ActorIdentity, check_rules, play_rows
 from shusaku.common._core import Game, Position, SearchBatch, SearchResult
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import SearchConfig
@@ -144,8 +144,7 @@ class PairedGames:
             rules, sequence, number = state["rules"], int(state["sequence"]), int(state["round"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"the number of the round cannot be read: {error}") from None
-        if rules != self._rules():
-            raise ValueError(f"the rounds were played by other rules: {rules}, not {self._rules()}")
+        check_rules(rules, self._rules(), "rounds")
         self.sequence, self._round, self._open = sequence, number, []
 
     def begin_anew(self, sequence: int) -> None:

@@ -62,7 +62,10 @@ def _names(game: Game) -> Iterator[str]:
     if game.name == "tic_tac_toe":
         yield from ("X's stones", "O's stones", "whose turn (1: X, 0: O)")
     elif game.name in ("connect_four", "othello", "hex"):
-        yield from ("stones of the player to move", "stones of the opponent", f"whose turn (0: {first}, 1: {second})")
+        yield from ("stones of the player to move", "stones of the opponent")
+        if game.params.get("planes") == "threats":
+            yield from ("cells that make a four of the player to move", "cells that make a four of the opponent")
+        yield f"whose turn (0: {first}, 1: {second})"
     elif game.name == "go":
         yield from _go_names(str(game.params["planes"]))
     elif game.name == "chess":

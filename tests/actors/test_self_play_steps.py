@@ -1,5 +1,8 @@
 """A step in two halves is the step, and the second half may be late."""
 
+from dataclasses import replace
+
+import msgpack
 import numpy as np
 import pytest
 
@@ -60,3 +63,25 @@ def test_open_games_of_other_rules_are_not_gone_on_with() -> None:
     go(7.5).restore(snapshot)
     with pytest.raises(ValueError, match=r"other rules: .*7\.5"):
         go(0.5).restore(snapshot)
+
+
+def test_open_games_of_a_game_that_had_no_choice_of_planes_are_gone_on_with() -> None:
+    def connect_four(planes: str) -> SelfPlay:
+        game = Game("connect_four", {"planes": planes})
+        return SelfPlay(game, PuctConfig(simulations=4), SelfPlayConfig(), PseudoRandomEvaluator(game, 2), games=2,
+                        seed=1, identity=ActorIdentity(0))
+
+    player = connect_four("stones")
+    for _ in range(9):
+        player.step()
+    state = msgpack.unpackb(player.snapshot())
+    before = msgpack.packb({**state, "rules": ["connect_four", {}]})
+    again = connect_four("stones")
+    again.restore(before)
+    assert again.snapshot() == player.snapshot()
+    (first, *_) = player.open_games()
+    fresh = connect_four("stones")
+    fresh.resume(0, replace(first, record=replace(first.record, params={})))
+    assert fresh.open_games()[0].record.actions.tolist() == first.record.actions.tolist()
+    with pytest.raises(ValueError, match="other rules"):
+        connect_four("threats").restore(player.snapshot())

@@ -87,7 +87,7 @@ BAD: list[tuple[str, Edit, str]] = [
     ("not over", keep(-1), "outcome: the game is not over"),
     ("no plies", keep(0), "length: the game has no plies"),
     ("other game", put(game="chess"), "game: 'chess', this run plays "),
-    ("other parameters", put(params={"gravity": 2}), "game: parameters {'gravity': 2}, this run plays with {}"),
+    ("other parameters", put(params={"gravity": 2}), "game: parameters {'gravity': 2}, this run plays with {"),
     ("other configuration", put(config_hash="beef"), "config: hash 'beef', this run has c0ffee"),
     ("unknown version", at("versions", 1, 8), "version: 8 is unknown; the newest published is 7"),
     ("lengths", put(surprise=np.zeros(1, np.float32)), "format: column surprise must be float32"),
@@ -113,6 +113,17 @@ def test_a_bad_record_goes_into_quarantine(game: Game, make_record: MakeRecord, 
         assert decode_record(entry.data).game_id == record.game_id
     buffer.append(make_record(game))  # the number was not used up
     assert buffer.stats().accepted == 1
+
+
+def test_a_record_from_before_its_game_had_a_choice_of_planes(make_record: MakeRecord) -> None:
+    game = Game("connect_four", {"planes": "threats"})
+    old, other = replace(make_record(game, 1), params={}), replace(make_record(game, 2), params={"planes": "stones"})
+    buffer = MemoryBuffer(game, CONFIG, batch_size=32)
+    for record in (old, other):
+        buffer.append(record)
+    assert buffer.stats().accepted == 1
+    assert [entry.reason for entry in buffer.quarantine.entries] == [
+        "game: parameters {'planes': 'stones'}, this run plays with {'planes': 'threats'}"]
 
 
 def test_good_records_of_every_end(game: Game, make_record: MakeRecord) -> None:

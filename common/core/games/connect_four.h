@@ -5,11 +5,14 @@
 //      0  1  2  3  4  5  6 |  7        actions: columns 0 to 6, moves "1" to "7"
 //      8  9 10 11 12 13 14 | 15        planes [3, 6, 7]: stones of the player to move, stones of the opponent,
 //      ...                             whose turn (0: the first player, 1: the second)
-//     40 41 42 43 44 45 46 | 47
+//     40 41 42 43 44 45 46 | 47        planes=threats [5, 6, 7]: after the stones the empty cells that complete a four
+//     of
+//                                      the player to move, of the opponent, whether a stone can fall there yet or not
 #pragma once
 
 #include <bit>
 
+#include "games/bit_planes.h"
 #include "games/game.h"
 #include "games/grid_text.h"
 #include "games/square_bits.h"
@@ -29,13 +32,17 @@ struct ConnectFour {
     bool is_won = false;  // by the player who moved last
   };
 
-  explicit ConnectFour(const Params&) {}
-  static std::vector<ParamHelp> parameters() { return {}; }
+  explicit ConnectFour(const Params& params)
+      : sees_threats_(chosen_parameter(params, kName, "planes", {"stones", "threats"}) == "threats") {}
+  static std::vector<ParamHelp> parameters() {
+    return {{"planes", std::string("stones"),
+             "stones: 3, of both players and whose turn | threats: 5, and the cells that complete a four of each"}};
+  }
 
   int num_actions() const { return kColumns; }
   int max_plies() const { return kCells; }
   int max_legal_actions() const { return kColumns; }
-  Shape shape() const { return {.binary = 2, .uniform = 1, .height = kRows, .width = kColumns}; }
+  Shape shape() const { return {.binary = sees_threats_ ? 4 : 2, .uniform = 1, .height = kRows, .width = kColumns}; }
   int num_symmetries() const { return 2; }
 
   Position start() const { return {}; }
@@ -72,14 +79,16 @@ struct ConnectFour {
   std::uint64_t transposition_key(const Position& p) const { return evaluation_key(p); }
 
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
-    std::uint64_t own = p.own, other = p.all ^ p.own;
+    const std::uint64_t own = p.own, other = p.all ^ p.own, empty = kBoard & ~p.all;
     const std::uint64_t mask = 0 - std::uint64_t(symmetry);  // no branch: symmetries are random
-    own ^= (own ^ mirror(own)) & mask, other ^= (other ^ mirror(other)) & mask;
-    const std::uint64_t own_cells = without_gaps<kRows, kColumns>(own),
-                        other_cells = without_gaps<kRows, kColumns>(other);
-    const std::uint64_t low = own_cells | other_cells << kCells, high = other_cells >> (64 - kCells);
-    for (int i = 0; i < 8; ++i) bits[i] = std::uint8_t(low >> (8 * i));
-    for (int i = 0; i < 3; ++i) bits[8 + i] = std::uint8_t(high >> (8 * i));
+    PlaneWriter out(bits);
+    const auto add = [&](std::uint64_t cells) {
+      const std::uint64_t plane = without_gaps<kRows, kColumns>(cells ^ ((cells ^ mirror(cells)) & mask));
+      out.add(&plane, kCells);
+    };
+    add(own), add(other);
+    if (sees_threats_) add(completing(own) & empty), add(completing(other) & empty);
+    out.finish();
     uniform[0] = float(to_play(p));
   }
 
@@ -147,8 +156,21 @@ struct ConnectFour {
     return fours != 0;
   }
 
+  // The cells in which one more stone makes a four of these; those beside the board and those with a stone among them.
+  static std::uint64_t completing(std::uint64_t stones) {
+    std::uint64_t cells = 0;
+    for (int step : {1, 7, 8, 9}) {
+      const std::uint64_t below = stones << step, above = stones >> step;
+      const std::uint64_t two_below = below & (below << step), two_above = above & (above >> step);
+      cells |= (two_below & (above | stones << (3 * step))) | (two_above & (below | stones >> (3 * step)));
+    }
+    return cells;
+  }
+
   // Column 0 changes places with column 6, and so on.
   static std::uint64_t mirror(std::uint64_t x) { return mirror_rows(x) >> 1; }
+
+  bool sees_threats_;
 };
 
 }  // namespace shusaku

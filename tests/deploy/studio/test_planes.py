@@ -10,8 +10,9 @@ from shusaku.common._core import Game
 from shusaku.deploy.studio.planes import describe_input, plane_names
 
 VARIANTS = [
-    ("tic_tac_toe", {}), ("connect_four", {}), ("othello", {}), ("hex", {"size": 4}), ("go", {"size": 5}),
-    ("go", {"size": 5, "planes": "komi"}), ("go", {"size": 5, "planes": "liberties"}),
+    ("tic_tac_toe", {}), ("connect_four", {}), ("connect_four", {"planes": "threats"}), ("othello", {}),
+    ("hex", {"size": 4}), ("go", {"size": 5}), ("go", {"size": 5, "planes": "komi"}),
+    ("go", {"size": 5, "planes": "liberties"}),
     ("go", {"size": 5, "planes": "tutorial"}),
     ("go", {"size": 5, "planes": "alphago"}), ("go", {"size": 5, "planes": "alphago_value"}), ("chess", {}),
     ("chess", {"planes": "small"}), ("shogi", {}), ("shogi", {"planes": "small"}), ("minishogi", {}),

@@ -12,7 +12,8 @@ from shusaku.common._core import Game, game_names, game_parameters, perft, rando
 ALL = game_names()
 SMALL_GO = [("go", {"size": 5}), ("go", {"size": 7, "planes": "tutorial"})]  # test_go.py has the others
 VARIANTS = [*((name, {}) for name in ALL if name != "go"), *SMALL_GO,
-            ("othello", {"size": 6}), ("hex", {"size": 5}), ("hex", {"size": 13})]
+            ("othello", {"size": 6}), ("hex", {"size": 5}), ("hex", {"size": 13}),
+            ("connect_four", {"planes": "threats"})]
 every_variant = pytest.mark.parametrize(
     ("name", "params"), VARIANTS, ids=["-".join([name, *(f"{k}={v}" for k, v in p.items())]) for name, p in VARIANTS])
 
@@ -241,7 +242,36 @@ def test_connect_four_against_a_grid_of_stones(seed):
     assert (won or sum(heights) == 42)
 
 
+def completing(stones, taken):
+    """The empty cells [6, 7] in which one more stone makes a four."""
+    cells = np.zeros((6, 7), bool)
+    for row, column in np.argwhere(~taken):
+        more = stones.copy()
+        more[row, column] = True
+        cells[row, column] = has_four(more)
+    return cells
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_threats_of_connect_four_against_a_stone_in_every_empty_cell(seed):
+    """And their mirror images; the stones and the turn are as without them."""
+    game, plain = Game("connect_four", {"planes": "threats"}), Game("connect_four")
+    seen = 0
+    for position, _ in play_out(game, seed)[0]:
+        planes = position.observation()
+        assert planes.shape == (5, 6, 7)
+        np.testing.assert_array_equal(planes[[0, 1, 4]], plain.position(position.text).observation())
+        own, other = planes[:2].astype(bool)
+        for mine, found in ((own, planes[2]), (other, planes[3])):
+            np.testing.assert_array_equal(found, completing(mine, own | other))
+            seen += int(found.sum())
+        np.testing.assert_array_equal(position.observation(1), planes[:, :, ::-1])
+    assert seen
+
+
 def test_unknown_games_and_parameters_are_named():
+    with pytest.raises(ValueError, match="parameter planes=lines of game connect_four: must be one of stones, threats"):
+        Game("connect_four", {"planes": "lines"})
     with pytest.raises(ValueError, match=f"unknown game 'chss': expected one of {', '.join(ALL)}"):
         Game("chss")
     with pytest.raises(ValueError, match="no parameter 'size'"):
