@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The network of 40 minutes that ships against an hour of the preset before it (from 2026-11-22 to 28), 400 games of 64
-# simulations each.  Into benchmarks/results/strength_table.jsonl, where a second call finds what is made.
+# The network of 40 minutes that ships, and that of 60 minutes (MINUTES=60 benchmarks/strength/all.sh go_9x9) where it is,
+# against an hour of the preset before it (from 2026-11-22 to 28), 400 games of 64 simulations each.  Into
+# benchmarks/results/strength_table.jsonl, where a second call finds what is made.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 run=runs/strength/go_9x9_before-60-1 out=strength_table.jsonl
@@ -12,3 +13,7 @@ once "go_9x9_before 60 minutes seed 1" train experiment=go_9x9 game.planes=zero 
   learner.value_lambda=0 learner.learning_rate=0.002 run.dir="$run" run.minutes=60 run.seed=1
 once "go_9x9 40 minutes seed 1, 64 simulations against an hour of the preset before" match first.checkpoint=shipped \
   game=go second.checkpoint="$run" search.simulations=64 games=400
+if [ -e runs/strength/go_9x9-60-1 ]; then
+  once "go_9x9 60 minutes seed 1, 64 simulations against an hour of the preset before" match \
+    first.checkpoint=runs/strength/go_9x9-60-1 second.checkpoint="$run" search.simulations=64 games=400
+fi
