@@ -1,6 +1,5 @@
 """Self-play: a batch of parallel games in C++, whose leaves are evaluated in one call; finished games as records."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,17 @@ from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import SearchConfig
-from shusaku.common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves, OpenGame, RowKind, with_planes
+from shusaku.common.messages import (
+    EndedBy,
+    Evaluation,
+    GameId,
+    GameRecord,
+    Leaves,
+    OpenGame,
+    RowKind,
+    own_komi,
+    with_planes,
+)
 from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.common.search import Evaluate, search_options, self_play_options
 from shusaku.common.stage_timer import StageTimer
@@ -166,10 +175,8 @@ class SelfPlay:
         ValueError unless its moves are legal and it is not over.
         """
         record = game.record
-        own = record.params.get("komi")
-        komi = math.nan if own is None or own == self._params.get("komi") else float(own)
-        self._batch.resume(index, record, komi=komi, policy_plies=game.policy_plies, avoided=game.avoided,
-                           may_resign=game.may_resign)
+        self._batch.resume(index, record, komi=own_komi(record.params, self._params), policy_plies=game.policy_plies,
+                           avoided=game.avoided, may_resign=game.may_resign)
         self._resumed[index] = (self._batch.open_game(index)["number"], game.open_id)
 
     def begin_anew(self, sequence: int) -> None:

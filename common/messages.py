@@ -5,6 +5,7 @@ planes, N the legal actions of all positions of a batch laid end to end.  Bytes 
 `common.leaves_codec`.
 """
 
+import math
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple
@@ -116,6 +117,17 @@ class GameRecord:
 def with_planes(params: Params, ours: Params) -> Params:
     """`params` with our planes where they name none: those are no rule, and a game may have had no choice of them."""
     return {**params, "planes": ours["planes"]} if "planes" in ours and "planes" not in params else params
+
+
+def without_planes(params: Params) -> Params:
+    """The rules alone: how a network sees a game changes none."""
+    return {name: value for name, value in params.items() if name != "planes"}
+
+
+def own_komi(params: Params, ours: Params) -> float:
+    """The komi of a game with these parameters, if it is not ours; otherwise NaN."""
+    komi = params.get("komi")
+    return math.nan if komi is None or komi == ours.get("komi") else float(komi)
 
 
 @dataclass(frozen=True, slots=True)

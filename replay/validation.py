@@ -4,7 +4,6 @@ The rules (legal moves, policy on legal moves, finite numbers, true outcome) are
 replays the game anyway.  Reasons read "key: what is wrong"; the key is what a `Quarantine` counts by.
 """
 
-import math
 from collections import Counter, deque
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,7 +12,7 @@ import numpy as np
 
 from shusaku.common._core import Game
 from shusaku.common.codec import CodecError, encode_record
-from shusaku.common.messages import SCHEMAS, GameRecord, Params, with_planes
+from shusaku.common.messages import SCHEMAS, GameRecord, Params, own_komi, with_planes
 
 
 class InvalidRecordError(ValueError):
@@ -45,8 +44,7 @@ class Validation:
 
     def own_komi(self, record: GameRecord) -> float:
         """The komi of a record that `check_game` accepts, if it is not the komi of the run; otherwise NaN."""
-        komi = record.params.get("komi")
-        return math.nan if komi is None or komi == self.game.params.get("komi") else float(komi)
+        return own_komi(record.params, self.game.params)
 
     def _as_ours(self, params: Params) -> Params:
         """With our komi in place of its own, and with our planes if it names none."""

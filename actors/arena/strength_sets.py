@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from shusaku.actors.arena.solvers import ExactSolver, decision_positions
 from shusaku.common._core import Game, Position
 from shusaku.common.errors import UsageError
+from shusaku.common.messages import without_planes
 
 ILLEGAL = -2  # in `StrengthSet.results`, which is -1, 0 or 1 where the action is legal
 _RESULT_OF = {"W": 1, "D": 0, "L": -1}
@@ -67,8 +68,7 @@ class StrengthSet:
 
 def strength_set(game: Game) -> StrengthSet | None:
     """The set of a game, or None if there is none with these parameters."""
-    rules = {name: value for name, value in game.params.items() if name != "planes"}
-    load = _SETS.get((game.name, tuple(sorted(rules.items()))))
+    load = _SETS.get((game.name, tuple(sorted(without_planes(game.params).items()))))
     return load(game) if load else None
 
 

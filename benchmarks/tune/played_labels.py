@@ -64,9 +64,9 @@ def main() -> None:
     learner = saved["learner"]
     solved = list(solved_positions(games, options.positions, options.seed, learner["value_lambda"],
                                    learner["root_value_share"]))
-    stages = [in_words(str(first), [p for p in solved if first <= p.ply < first + STAGE])
+    stages = [summary(str(first), [p for p in solved if first <= p.ply < first + STAGE])
               for first in range(FIRST, 42, STAGE)]
-    lines = [*(stage for stage in stages if stage["positions"]), in_words("all", solved)]
+    lines = [*(stage for stage in stages if stage["positions"]), summary("all", solved)]
     for line in lines:
         print(line, flush=True)
     if options.record:
@@ -127,7 +127,7 @@ def lambda_returns(game: GameRecord, value_lambda: float) -> NDArray[np.float64]
     return returns
 
 
-def in_words(name: str, positions: Sequence[Solved]) -> dict[str, Any]:
+def summary(name: str, positions: Sequence[Solved]) -> dict[str, Any]:
     """Errors of the labels and shares of the moves, over these positions."""
     if not positions:
         return {"plies": name, "positions": 0}

@@ -10,6 +10,7 @@ from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.config.search import AlphaGoConfig, rows_a_step
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
+from shusaku.common.messages import without_planes
 from shusaku.common.network.tower import has_head
 from shusaku.common.search import Evaluate
 from shusaku.deploy.run.calibration import with_scales
@@ -102,11 +103,7 @@ def make_evaluators(
 
 def same_rules(one: Game, other: Game) -> bool:
     """Whether they are one game, whatever planes their networks see."""
-    return one.name == other.name and _rules(one) == _rules(other)
-
-
-def _rules(game: Game) -> dict[str, object]:
-    return {name: value for name, value in game.params.items() if name != "planes"}
+    return one.name == other.name and without_planes(one.params) == without_planes(other.params)
 
 
 def check_rollout(game: Game, file: str) -> None:

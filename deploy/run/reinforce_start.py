@@ -12,15 +12,13 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
-from shusaku.common.messages import Weights
+from shusaku.common.messages import Params, Weights, without_planes
 from shusaku.common.network.tower import has_head
 from shusaku.common.network.weights import network_config, save_weights
 from shusaku.deploy.run.chosen_weights import find_weights
 from shusaku.learner.opponent_pool import FOLDER, OpponentPool
 from shusaku.learner.policy_gradient import BASELINE, START
 from shusaku.replay.buffer import QueueOptions
-
-_OWN_PARAMETERS = ("planes",)  # of the game, that a value network may have differently: they change no rule
 
 
 def check_start(config: Config) -> None:
@@ -91,8 +89,8 @@ def _find(config: Config, key: str) -> Weights:
     return weights
 
 
-def _rules(game: Game, with_planes: bool) -> dict[str, object]:
-    return {name: value for name, value in game.params.items() if with_planes or name not in _OWN_PARAMETERS}
+def _rules(game: Game, with_planes: bool) -> Params:
+    return game.params if with_planes else without_planes(game.params)
 
 
 def _text(game: Game) -> str:

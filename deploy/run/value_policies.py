@@ -8,14 +8,13 @@ A run that is started again plays with these files, whatever has become of the r
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from shusaku.actors.policy_games.value_games import game_of
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunError, UsageError
 from shusaku.common.external.configured_game import configured_game
-from shusaku.common.messages import Weights
+from shusaku.common.messages import Weights, without_planes
 from shusaku.common.network.tower import has_head
 from shusaku.common.network.weights import load_weights, network_config, save_weights
 from shusaku.deploy.run.calibration import with_scales
@@ -23,7 +22,6 @@ from shusaku.deploy.run.chosen_weights import find_weights
 from shusaku.deploy.run.saved_config import POLICIES_FOLDER
 
 POLICIES = ("supervised", "reinforced")  # in the order in which they play
-_OWN_PARAMETERS = ("planes",)  # of the game, that a policy may have differently: they change no rule
 
 
 def find_policies(config: Config, log: Callable[[str], None] = print) -> tuple[Weights, ...]:
@@ -65,7 +63,7 @@ def _find(config: Config) -> list[Weights]:
         source = f"value.{key}={name}"
         weights = find_weights(config, f"value.{key}", name).weights
         own = game_of(game, weights)
-        if own.name != game.name or _rules(own) != _rules(game):
+        if own.name != game.name or without_planes(own.params) != without_planes(game.params):
             raise UsageError(f"{source}: plays {_text(own)}, and this run {_text(game)}; name a policy of the same "
                              "game")
         if not has_head(weights.tensors, "policy"):
@@ -93,10 +91,6 @@ def _are_kept(directory: Path) -> bool:
 
 def _paths(directory: Path) -> list[Path]:
     return [directory / POLICIES_FOLDER / f"{key}.safetensors" for key in POLICIES]
-
-
-def _rules(game: Game) -> dict[str, Any]:
-    return {name: value for name, value in game.params.items() if name not in _OWN_PARAMETERS}
 
 
 def _text(game: Game) -> str:

@@ -87,7 +87,7 @@ BAD: list[tuple[str, Edit, str]] = [
     ("not over", keep(-1), "outcome: the game is not over"),
     ("no plies", keep(0), "length: the game has no plies"),
     ("other game", put(game="chess"), "game: 'chess', this run plays "),
-    ("other parameters", put(params={"gravity": 2}), "game: parameters {'gravity': 2}, this run plays with {"),
+    ("other parameters", put(params={"gravity": 2}), "game: parameters {'gravity': 2}, this run plays with OURS"),
     ("other configuration", put(config_hash="beef"), "config: hash 'beef', this run has c0ffee"),
     ("unknown version", at("versions", 1, 8), "version: 8 is unknown; the newest published is 7"),
     ("lengths", put(surprise=np.zeros(1, np.float32)), "format: column surprise must be float32"),
@@ -106,7 +106,7 @@ def test_a_bad_record_goes_into_quarantine(game: Game, make_record: MakeRecord, 
     buffer.append(record)
     stats = buffer.stats()
     (entry,) = buffer.quarantine.entries
-    assert entry.reason.startswith(reason)
+    assert entry.reason.startswith(reason.replace("OURS", str(game.params)))
     assert stats.quarantined == {reason.partition(":")[0]: 1}
     assert (stats.accepted, stats.rows, stats.games, accepted) == (0, 0, 0, [])
     if not reason.startswith(("format", "schema")):
