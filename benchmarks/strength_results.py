@@ -71,6 +71,26 @@ def played_labels() -> str:
     return "\n\n".join([*texts, sources(found)])
 
 
+def fits() -> str:
+    """What a network learns from one run's games, before and after steps with other settings."""
+    found = read_results("fits.jsonl")
+    rows = []
+    for line in found:
+        for steps, values in ((0, line["before"]), (line["steps"], line["after"])):
+            if not values:
+                continue
+            beginning = "anew" if line["anew"] else "the run's network"
+            what = "none: the network as it is" if not steps else (f"`{' '.join(line['words'])}`" if line["words"] else "as the run's")
+            cells = (beginning, what, number(steps), str(line["plies"]), *(
+                f"{values[key]:.1f} %" for key in ("alone", "search_64", "search_400")),
+                f"{values['value_error']:.3f}", *(f"{values['test'][loss]:.3f}" for loss in ("policy", "value")))
+            if cells not in rows:  # the run's network is measured before each fit
+                rows.append(cells)
+    header = ("begins with", "settings of play and learning", "steps", "plies a game", "network alone", "64 simulations",
+              "400 simulations", "error of the value", "policy loss of test games", "value loss")
+    return "\n\n".join([table(header, rows), sources(found)])
+
+
 def _screens() -> list[tuple[str, Study]]:
     """The studies that are screenings, by their files."""
     paths = sorted((ROOT / "benchmarks" / "tune" / "studies").glob("*.yaml"))
@@ -255,5 +275,5 @@ def _exact_share(value: float) -> str:
     return f"{100 * value:.2f} %" if 0.9995 <= value < 1 else share(value)
 
 
-BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, played_labels, every_game, elo_over_minutes,
+BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, played_labels, fits, every_game, elo_over_minutes,
                                          score_share)
