@@ -72,23 +72,23 @@ def played_labels() -> str:
 
 
 def fits() -> str:
-    """What a network learns from one run's games, before and after steps with other settings."""
+    """What a network learns from one run's games, beside the run's network as it is, with other settings."""
     found = read_results("fits.jsonl")
     rows = []
     for line in found:
-        for steps, values in ((0, line["before"]), (line["steps"], line["after"])):
-            if not values:
-                continue
-            beginning = "anew" if line["anew"] else "the run's network"
-            what = "none: the network as it is" if not steps else (f"`{' '.join(line['words'])}`" if line["words"] else "as the run's")
-            cells = (beginning, what, number(steps), str(line["plies"]), *(
-                f"{values[key]:.1f} %" for key in ("alone", "search_64", "search_400")),
-                f"{values['value_error']:.3f}", *(f"{values['test'][loss]:.3f}" for loss in ("policy", "value")))
-            if cells not in rows:  # the run's network is measured before each fit
-                rows.append(cells)
-    header = ("begins with", "settings of play and learning", "steps", "plies a game", "network alone", "64 simulations",
-              "400 simulations", "error of the value", "policy loss of test games", "value loss")
+        words = f"`{' '.join(line['words'])}`" if line["words"] else "as the run's"
+        begins = "anew" if line["anew"] else "the run's network"
+        if line["before"] and not rows:
+            rows.append((begins, "without a step", "0", *_fitted(line["before"])))
+        rows.append((begins, words, number(line["steps"]), *_fitted(line["after"])))
+    header = ("begins with", "settings of play and learning", "steps", "network alone", "64 simulations",
+              "400 simulations", "squared error of its value")
     return "\n\n".join([table(header, rows), sources(found)])
+
+
+def _fitted(values: Line) -> tuple[str, ...]:
+    shares = (f"{values[key]:.1f} %" for key in ("alone", "search_64", "search_400"))
+    return (*shares, f"{values['value_error']:.3f}")
 
 
 def _screens() -> list[tuple[str, Study]]:

@@ -3,11 +3,11 @@
     taskset -c 0 python -m benchmarks.tune.fits RUN [--rows 700000] [--steps 4000] [--anew | --checkpoint STEP]
         [--record] [WORDS...]
 
-The run's newest network plays games as in self-play, which fill a window of so many rows; a learner then takes its steps from it
-alone, beginning with the run's newest checkpoint, or anew.  WORDS change the run's settings for both, such as
-self_play.random_plies=20 or learner.batch_size=1024.  Printed are, before and after, the shares of optimal moves in the
-committed set of the game, the squared error of the network's own value there, and the losses on a share of the games that
-was not learned from.
+The run's newest network plays games as in self-play, which fill a window of so many rows; a learner then takes its
+steps from it alone, beginning with the run's newest checkpoint, or anew.  WORDS change the run's settings for both,
+such as self_play.random_plies=20 or learner.batch_size=1024.  Printed are, before and after, the shares of optimal
+moves in the committed set of the game, the squared error of the network's own value there, and the losses on a share of
+the games that was not learned from.
 
 What a fit says is a hint for a study: games that get better with the network, as those of a run do, are not in it.
 """
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def played_window(game: Game, weights: Weights, config: Config, rows: int) -> tuple[RowWindow, float]:
-    """A window of so many rows of games of these weights, without a limit to how often they are taken; plies a game."""
+    """A window of so many rows of games of these weights, whose rows may be taken at any rate; plies a game."""
     replay = replace(config.replay, capacity=2 * rows, minimum=rows // 2, window="fixed", test_share=TEST_SHARE)
     window = RowWindow(game, replay, batch_size=config.learner.batch_size, limited=False,
                        symmetries=config.learner.symmetries, labels=row_labels(game, config.learner))
@@ -115,8 +115,9 @@ def measured(game: Game, learner: Learner, window: RowWindow, config: Config) ->
     for simulations in SIMULATIONS:
         shares[f"search_{simulations}"] = share_of(
             positions, search_actions(positions, [evaluator], config.search, simulations)).optimal
-    alone = search_positions(game, positions.positions, strength_search(PolicyOnlyConfig(cache=0), 1), evaluator, lambda: False)
-    values = np.array([result.raw_value for result in alone])
+    policy_only = strength_search(PolicyOnlyConfig(cache=0), 1)
+    results = search_positions(game, positions.positions, policy_only, evaluator, lambda: False)
+    values = np.array([result.raw_value for result in results])
     error = np.square(values - positions.results.max(axis=1)).mean()
     test = window.peek(TEST_ROWS, 1, of_tests=True)
     assert test is not None
