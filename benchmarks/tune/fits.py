@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def played_window(game: Game, weights: Weights, config: Config, rows: int) -> tuple[RowWindow, float]:
-    """A window of so many rows of games of these weights, whose rows may be taken at any rate; plies a game."""
+    """A window of so many rows of games of these weights, which may be taken at any rate; plies a game."""
     replay = replace(config.replay, capacity=2 * rows, minimum=rows // 2, window="fixed", test_share=TEST_SHARE)
     window = RowWindow(game, replay, batch_size=config.learner.batch_size, limited=False,
                        symmetries=config.learner.symmetries, labels=row_labels(game, config.learner))
