@@ -106,7 +106,7 @@ def played_window(game: Game, weights: Weights, config: Config, rows: int) -> tu
 
 
 def measured(game: Game, learner: Learner, window: RowWindow, config: Config) -> dict[str, Any]:
-    """Shares of optimal moves, the squared error of the value in the committed set, and losses of rows of test games."""
+    """Shares of optimal moves, the squared error of the value in the committed set, and the losses of test games."""
     weights = learner.publish(1)
     assert weights is not None
     evaluator = evaluator_of(game, InferenceConfig(precision="bf16"), weights, BATCH)
