@@ -71,6 +71,26 @@ def played_labels() -> str:
     return "\n\n".join([*texts, sources(found)])
 
 
+def fits() -> str:
+    """What a network learns from one run's games, beside the run's network as it is, with other settings."""
+    found = read_results("fits.jsonl")
+    rows = []
+    for line in found:
+        words = f"`{' '.join(line['words'])}`" if line["words"] else "as the run's"
+        begins = "anew" if line["anew"] else "the run's network"
+        if line["before"] and not rows:
+            rows.append((begins, "without a step", "0", *_fitted(line["before"])))
+        rows.append((begins, words, number(line["steps"]), *_fitted(line["after"])))
+    header = ("begins with", "settings of play and learning", "steps", "network alone", "64 simulations",
+              "400 simulations", "squared error of its value")
+    return "\n\n".join([table(header, rows), sources(found)])
+
+
+def _fitted(values: Line) -> tuple[str, ...]:
+    shares = (f"{values[key]:.1f} %" for key in ("alone", "search_64", "search_400"))
+    return (*shares, f"{values['value_error']:.3f}")
+
+
 def _screens() -> list[tuple[str, Study]]:
     """The studies that are screenings, by their files."""
     paths = sorted((ROOT / "benchmarks" / "tune" / "studies").glob("*.yaml"))
@@ -255,5 +275,5 @@ def _exact_share(value: float) -> str:
     return f"{100 * value:.2f} %" if 0.9995 <= value < 1 else share(value)
 
 
-BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, played_labels, every_game, elo_over_minutes,
+BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, played_labels, fits, every_game, elo_over_minutes,
                                          score_share)

@@ -21,7 +21,7 @@ def resume_line(directory: Path, seconds: float, minutes: float) -> str:
     if seconds >= minutes * 60:
         return (f"the {minutes:g} minutes of {directory} are used up; go on with "
                 f"run.minutes={2 * max(minutes, seconds / 60):.3g}")
-    return f"{directory} goes on: {clock(seconds)} of {clock(minutes * 60)} minutes are done"
+    return f"{directory} goes on: {clock(seconds)} of {clock(minutes * 60)} are done"
 
 
 def totals_line(

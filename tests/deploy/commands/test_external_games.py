@@ -126,7 +126,7 @@ def test_local_trains_resumes_and_its_weights_know_the_game(here, shusaku):
 
     again = shusaku(*command, "run.minutes=0.2")
     assert again.returncode == 0, again.stderr
-    assert re.search(r"goes on: 0:0\d of 0:12 minutes are done", again.stdout + again.stderr)
+    assert re.search(r"goes on: 0:0\d of 0:12 are done", again.stdout + again.stderr)
     other = shusaku(*command, "game.row=4", "run.minutes=1")
     assert other.returncode == 2
     assert "game.params.row 3 -> 4" in other.stderr

@@ -16,7 +16,7 @@ from shusaku.deploy.run.run_summary import resume_line, totals_line
 def test_a_run_that_is_used_up_says_how_to_go_on() -> None:
     assert resume_line(Path("runs/x"), 1200.0, 20.0) == (
         "the 20 minutes of runs/x are used up; go on with run.minutes=40")
-    assert resume_line(Path("runs/x"), 75.0, 20.0) == "runs/x goes on: 1:15 of 20:00 minutes are done"
+    assert resume_line(Path("runs/x"), 75.0, 20.0) == "runs/x goes on: 1:15 of 20:00 are done"
 
 
 def test_the_totals_of_a_run_that_was_stopped() -> None:

@@ -1,0 +1,129 @@
+"""What a network learns from one run's games: a quarter of an hour of one core instead of an hour of training.
+
+    taskset -c 0 python -m benchmarks.tune.fits RUN [--rows 700000] [--steps 4000] [--anew | --checkpoint STEP]
+        [--record] [WORDS...]
+
+The run's newest network plays games as in self-play, which fill a window of so many rows; a learner then takes its
+steps from it alone, beginning with the run's newest checkpoint, or anew.  WORDS change the run's settings for both,
+such as self_play.random_plies=20 or learner.batch_size=1024.  Printed are, before and after, the shares of optimal
+moves in the committed set of the game, the squared error of the network's own value there, and the losses on a share of
+the games that was not learned from.
+
+What a fit says is a hint for a study: games that get better with the network, as those of a run do, are not in it.
+"""
+
+import argparse
+import os
+import shlex
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.lib import record
+from shusaku.actors.arena.strength import policy_actions, search_actions, share_of, strength_search
+from shusaku.actors.arena.strength_sets import strength_set
+from shusaku.actors.policy_games.value_games import evaluator_of
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game
+from shusaku.common.config.schema import Config, InferenceConfig
+from shusaku.common.config.search import PolicyOnlyConfig
+from shusaku.common.messages import Weights
+from shusaku.common.network.network import Network
+from shusaku.common.network.row_labels import row_labels
+from shusaku.common.network.targets import make_targets
+from shusaku.common.search import search_positions
+from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.run.chosen_weights import find_weights
+from shusaku.learner.checkpoints import checkpoint_paths, load_checkpoint
+from shusaku.learner.learner import Learner
+from shusaku.learner.state_copy import LearnerState
+from shusaku.replay.row_window import RowWindow
+
+FILE = "fits.jsonl"
+BATCH = 64  # games at once, as in self-play; positions at once in the measurement
+TEST_SHARE = 0.03  # of the games
+TEST_ROWS = 12_000
+SIMULATIONS = (64, 400)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", metavar="RUN", type=Path, help="a run directory of a game with a committed set")
+    parser.add_argument("words", metavar="WORDS", nargs="*", help="settings that differ from the run's")
+    parser.add_argument("--rows", type=int, default=700_000)
+    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--anew", action="store_true", help="begin with an untrained network")
+    parser.add_argument("--checkpoint", default="", help="a step whose checkpoint the run still has; else the newest")
+    parser.add_argument("--record", action="store_true", help=f"append the result to benchmarks/results/{FILE}")
+    options = parser.parse_intermixed_args()
+    torch.set_num_threads(1)
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    config = compose([f"config={options.run / 'config.yaml'}", *options.words])
+    player = find_weights(Config(), "RUN", str(options.run))
+    window, plies = played_window(player.game, player.weights, config, options.rows)
+    targets = make_targets(config.learner)
+    network = Network(player.game.observation_shape, player.game.num_actions, config.network, targets, config.run.seed)
+    learner = Learner(network, player.game, config.learner)
+    if not options.anew:
+        folder = options.run / "checkpoints"
+        path = folder / options.checkpoint if options.checkpoint else max(checkpoint_paths(folder))
+        checkpoint = load_checkpoint(path).checkpoint
+        learner.restore(LearnerState(checkpoint.tensors, checkpoint.facts["learner"]))
+    before = {} if options.anew else measured(player.game, learner, window, config)
+    print(before, flush=True)
+    begin = time.perf_counter()
+    for step in range(options.steps):
+        learner.run_share = step / options.steps
+        learner.step(window.sample(config.learner.batch_size, step))
+    seconds = time.perf_counter() - begin
+    after = measured(player.game, learner, window, config)
+    print(after, flush=True)
+    if options.record:
+        record(FILE, shlex.join(["python", "-m", "benchmarks.tune.fits", *sys.argv[1:]]), words=options.words,
+               anew=options.anew, steps=options.steps, rows=options.rows, plies=round(plies, 1),
+               seconds=round(seconds, 1), before=before, after=after)
+
+
+def played_window(game: Game, weights: Weights, config: Config, rows: int) -> tuple[RowWindow, float]:
+    """A window of so many rows of games of these weights, which may be taken at any rate; plies a game."""
+    replay = replace(config.replay, capacity=2 * rows, minimum=rows // 2, window="fixed", test_share=TEST_SHARE)
+    window = RowWindow(game, replay, batch_size=config.learner.batch_size, limited=False,
+                       symmetries=config.learner.symmetries, labels=row_labels(game, config.learner))
+    player = SelfPlay(game, config.search, config.self_play, evaluator_of(game, config.inference, weights, BATCH),
+                      games=BATCH, seed=config.run.seed, identity=ActorIdentity(0))
+    found, lengths = 0, []
+    while found < rows:
+        for played in player.step():
+            window.accept(played)
+            found += played.num_rows
+            lengths.append(len(played))
+    return window, float(np.mean(lengths))
+
+
+def measured(game: Game, learner: Learner, window: RowWindow, config: Config) -> dict[str, Any]:
+    """Shares of optimal moves, the squared error of the value in the committed set, and the losses of test games."""
+    weights = learner.publish(1)
+    assert weights is not None
+    evaluator = evaluator_of(game, InferenceConfig(precision="bf16"), weights, BATCH)
+    positions = strength_set(game)
+    shares = {"alone": share_of(positions, policy_actions(positions, [evaluator])).optimal}
+    for simulations in SIMULATIONS:
+        shares[f"search_{simulations}"] = share_of(
+            positions, search_actions(positions, [evaluator], config.search, simulations)).optimal
+    policy_only = strength_search(PolicyOnlyConfig(cache=0), 1)
+    results = search_positions(game, positions.positions, policy_only, evaluator, lambda: False)
+    values = np.array([result.raw_value for result in results])
+    error = np.square(values - positions.results.max(axis=1)).mean()
+    test = window.peek(TEST_ROWS, 1, of_tests=True)
+    assert test is not None
+    return {**{name: round(100 * share, 2) for name, share in shares.items()}, "value_error": round(float(error), 4),
+            "test": {name: round(float(loss), 4) for name, loss in learner.measure(test).items()}}
+
+
+if __name__ == "__main__":
+    main()
