@@ -13,7 +13,6 @@ What a fit says is a hint for a study: games that get better with the network, a
 """
 
 import argparse
-import os
 import shlex
 import sys
 import time
@@ -25,7 +24,7 @@ import numpy as np
 import torch
 
 from benchmarks.lib import record
-from shusaku.actors.arena.strength import policy_actions, search_actions, share_of, strength_search
+from shusaku.actors.arena.strength import measure, strength_search
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.policy_games.value_games import evaluator_of
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
@@ -61,14 +60,12 @@ def main() -> None:
     parser.add_argument("--checkpoint", default="", help="a step whose checkpoint the run still has; else the newest")
     parser.add_argument("--record", action="store_true", help=f"append the result to benchmarks/results/{FILE}")
     options = parser.parse_intermixed_args()
-    torch.set_num_threads(1)
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    torch.set_num_threads(1)  # as a learner beside actors; two fits may run side by side, each with `taskset`
     config = compose([f"config={options.run / 'config.yaml'}", *options.words])
     player = find_weights(Config(), "RUN", str(options.run))
     window, plies = played_window(player.game, player.weights, config, options.rows)
-    targets = make_targets(config.learner)
-    network = Network(player.game.observation_shape, player.game.num_actions, config.network, targets, config.run.seed)
-    learner = Learner(network, player.game, config.learner)
+    learner = Learner(Network(player.game.observation_shape, player.game.num_actions, config.network,
+                              make_targets(config.learner), config.run.seed), player.game, config.learner)
     if not options.anew:
         folder = options.run / "checkpoints"
         path = folder / options.checkpoint if options.checkpoint else max(checkpoint_paths(folder))
@@ -79,7 +76,9 @@ def main() -> None:
     begin = time.perf_counter()
     for step in range(options.steps):
         learner.run_share = step / options.steps
-        learner.step(window.sample(config.learner.batch_size, step))
+        batch = window.sample(config.learner.batch_size, step)
+        assert batch is not None
+        learner.step(batch)
     seconds = time.perf_counter() - begin
     after = measured(player.game, learner, window, config)
     print(after, flush=True)
@@ -111,17 +110,16 @@ def measured(game: Game, learner: Learner, window: RowWindow, config: Config) ->
     assert weights is not None
     evaluator = evaluator_of(game, InferenceConfig(precision="bf16"), weights, BATCH)
     positions = strength_set(game)
-    shares = {"alone": share_of(positions, policy_actions(positions, [evaluator])).optimal}
-    for simulations in SIMULATIONS:
-        shares[f"search_{simulations}"] = share_of(
-            positions, search_actions(positions, [evaluator], config.search, simulations)).optimal
+    strength = measure(positions, [evaluator], config.search, SIMULATIONS)
+    shares = {"alone": strength.policy, **{f"search_{count}": share for count, share in strength.searches.items()}}
     policy_only = strength_search(PolicyOnlyConfig(cache=0), 1)
     results = search_positions(game, positions.positions, policy_only, evaluator, lambda: False)
     values = np.array([result.raw_value for result in results])
     error = np.square(values - positions.results.max(axis=1)).mean()
     test = window.peek(TEST_ROWS, 1, of_tests=True)
     assert test is not None
-    return {**{name: round(100 * share, 2) for name, share in shares.items()}, "value_error": round(float(error), 4),
+    return {**{name: round(100 * share.optimal, 2) for name, share in shares.items()},
+            "value_error": round(float(error), 4),
             "test": {name: round(float(loss), 4) for name, loss in learner.measure(test).items()}}
 
 
