@@ -334,11 +334,12 @@ class RequestQueue:
     def infer(self, client: int, payload: bytes, timeout: float) -> tuple[int, bytes]:
         """Waits for the outcome of a request, and the answer or the reason; outcome 0: none in time."""
     def gather(
-        self, inputs: BatchInputs, takes: bool, busy_until: float, until: float
+        self, inputs: BatchInputs, takes: bool, has_room: bool, busy_until: float, until: float
     ) -> tuple[RequestBatch, tuple[NDArray[np.generic], ...]] | None:
         """A batch that should run now and its leaves, which lie in `inputs`; None after `wake`, `close` or at `until`.
 
-        `takes`: False as long as there are no weights; `busy_until`: when the device is free, as time.monotonic().
+        `takes`: False as long as there are no weights; `has_room`: the device takes another batch, else only a full one
+        is laid; `busy_until`: when the device is free, as time.monotonic().
         """
     def answer(
         self, batch: RequestBatch, logits: NDArray[np.float32], values: NDArray[np.float32], version: int

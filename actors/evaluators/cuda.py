@@ -38,7 +38,8 @@ from shusaku.common.network.tower import TowerShape
 DEPTH = 2  # batches in flight: one is computed while the host prepares the other
 TIMED_SECONDS = 0.6  # for each program that is tried, in so many
 LOOKS = 3
-SPIN_S = 0.0003  # that a thread looks for an answer before it sleeps: to be woken takes long beside a small network
+# Seconds of a batch, from which a thread that waits for it sleeps: to be woken takes long beside a small network.
+SLEEPS_FROM = 0.001
 LEAST_TRIED = 0.5  # of the largest size, from which cuDNN tries its kernels: for all 70 sizes that took a minute
 WARM_UPS = 3  # runs before a graph is captured: libraries choose their kernels in them
 
@@ -130,12 +131,22 @@ class DeviceNetwork:
         return logits, values.squeeze(1)
 
 
-class _Inputs(NamedTuple):
-    """The inputs of a batch, on the host (pinned, so that copies are asynchronous) or on the device."""
+class _Inputs:
+    """The inputs of a batch, on the host (pinned, so that copies are asynchronous) or on the device.
 
-    packed: Tensor  # [S, P] u1
-    uniform: Tensor  # [S, U] f4
-    places: Tensor  # [S x most legal actions] i4: row x A + action
+    They lie in one piece, so that a full batch travels by one copy: to queue a copy takes as long as the copy itself.
+    """
+
+    def __init__(self, rows: int, game: Game, **place: Any) -> None:
+        """`place`: of the memory, as torch.zeros takes it."""
+        uniforms = 4 * rows * game.num_uniform_planes
+        packed = rows * game.packed_bytes
+        self._before_places = _aligned(uniforms + packed)
+        self._memory = torch.zeros(
+            self._before_places + 4 * rows * game.max_legal_actions, dtype=torch.uint8, **place)
+        self.uniform = self._memory[:uniforms].view(torch.float32).view(rows, game.num_uniform_planes)  # [S, U] f4
+        self.packed = self._memory[uniforms : uniforms + packed].view(rows, game.packed_bytes)  # [S, P] u1
+        self.places = self._memory[self._before_places :].view(torch.int32)  # [S x most legal] i4: row x A + action
 
     def copy_(self, other: "_Inputs", actions: int) -> None:
         """The first rows of `other`, as many as there are here, and so many places.
@@ -143,9 +154,18 @@ class _Inputs(NamedTuple):
         No further ones: behind them `other` has places of a larger batch that lay there before.
         """
         rows = len(self.packed)
+        if len(other.packed) == rows:
+            size = self._before_places + 4 * actions
+            self._memory[:size].copy_(other._memory[:size], non_blocking=True)
+            return
         for mine, theirs in ((self.packed, other.packed), (self.uniform, other.uniform)):
-            mine.copy_(theirs if len(theirs) == rows else theirs[:rows], non_blocking=True)
+            mine.copy_(theirs[:rows], non_blocking=True)
         self.places[:actions].copy_(other.places[:actions], non_blocking=True)
+
+
+def _aligned(size: int) -> int:
+    """So many bytes, or a few more: numbers of 4 bytes may lie behind them."""
+    return -(-size // 16) * 16
 
 
 class PinnedStage:
@@ -157,14 +177,21 @@ class PinnedStage:
                                   np.zeros(actions, np.uint16), host.places.numpy())
 
 
-class _Outputs(NamedTuple):
-    """The answer of a batch on the device.
+class _Outputs:
+    """The answer of a batch, on the device or on the host, in one piece.
 
-    Not in the memory that graphs share: the next one runs while this is copied to the host.
+    On the device it is not in the memory that graphs share: the next one runs while this is copied to the host.
     """
 
-    logits: Tensor  # [S x most legal actions] f4, at the places
-    values: Tensor  # [S] f4
+    def __init__(self, rows: int, actions: int, **place: Any) -> None:
+        self._memory = torch.zeros(rows + actions, **place)
+        self.values = self._memory[:rows]  # [S] f4
+        self.logits = self._memory[rows:]  # [S x most legal actions] f4, at the places
+
+    def copy_(self, other: "_Outputs", actions: int) -> None:
+        """All values, and the logits of so many actions."""
+        size = len(self.values) + actions
+        self._memory[:size].copy_(other._memory[:size], non_blocking=True)
 
 
 Run = Callable[[], None]  # from the inputs of a lane to its outputs
@@ -184,10 +211,10 @@ class _Lane:
 class _Answer:
     """Host memory of one answer."""
 
-    def __init__(self, rows: int, actions: int, *, is_cuda: bool) -> None:
-        self.logits, self.values = (torch.zeros(count, pin_memory=is_cuda) for count in (actions, rows))
-        # A thread that waits for it sleeps.
-        self.done = torch.cuda.Event(blocking=True) if is_cuda else None  # type: ignore[no-untyped-call]
+    def __init__(self, rows: int, actions: int, *, is_cuda: bool, sleeps: bool) -> None:
+        """`sleeps`: whether a thread that waits for it sleeps, or looks again and again."""
+        self.outputs = _Outputs(rows, actions, pin_memory=is_cuda)
+        self.done = torch.cuda.Event(blocking=sleeps) if is_cuda else None  # type: ignore[no-untyped-call]
 
 
 class _InFlight(NamedTuple):
@@ -217,9 +244,10 @@ class CudaEvaluator:
             with torch.cuda.stream(network.stream):
                 network.largest = network.largest or size
                 self._lanes = deque(self._new_lane() for _ in range(DEPTH))
-                self._answers = deque(
-                    _Answer(size, actions, is_cuda=network.is_cuda) for _ in range(DEPTH + 1))
                 self._is_compiled = self._make_graphs(program if size == LARGEST_BATCH else "eager") == "compiled"
+                sleeps = network.is_cuda and self._seconds_of_a_batch() > SLEEPS_FROM
+                self._answers = deque(
+                    _Answer(size, actions, is_cuda=network.is_cuda, sleeps=sleeps) for _ in range(DEPTH + 1))
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -315,35 +343,27 @@ class CudaEvaluator:
             _record(lane.computed, network.stream)
             _use(network.outward)
             _wait(network.outward, lane.computed)
-            answer.logits.copy_(lane.outputs.logits, non_blocking=True)
-            answer.values.copy_(lane.outputs.values, non_blocking=True)
+            answer.outputs.copy_(lane.outputs, actions)
             _record(answer.done, network.outward)
         finally:
             _use(before)
 
-    def is_done(self) -> bool:
-        """Whether `finish` would return without waiting."""
-        done = self._in_flight[0].answer.done
-        try:
-            return done is None or bool(done.query())  # type: ignore[no-untyped-call]
-        except RuntimeError:  # the device has failed: `finish` says so
-            return True
-
     def finish(self) -> Evaluation:
-        """Waits for the oldest batch in flight; the arrays of its answer are valid until the next call."""
+        """Waits for the oldest batch in flight; the arrays of its answer are valid until the next call.
+
+        Another thread than that of `begin` may call this.
+        """
         lane, answer, rows, actions, version = self._in_flight.popleft()
         if self._read is not None:
             self._answers.append(self._read)
         self._read = answer
         try:
             if answer.done is not None:
-                until = time.perf_counter() + SPIN_S
-                while time.perf_counter() < until and not answer.done.query():  # type: ignore[no-untyped-call]
-                    pass
                 answer.done.synchronize()  # without the GIL
         finally:
             self._lanes.append(lane)
-        return Evaluation(answer.logits[:actions].numpy(), answer.values[:rows].numpy(), version)
+        outputs = answer.outputs
+        return Evaluation(outputs.logits[:actions].numpy(), outputs.values[:rows].numpy(), version)
 
     def fill_inputs(self, random: np.random.Generator) -> None:
         """Prepares a full batch for `run_raw`, half of whose bits are set."""
@@ -370,16 +390,11 @@ class CudaEvaluator:
     def _new_inputs(self, rows: int, *, on_device: bool) -> _Inputs:
         network = self._network
         place: dict[str, Any] = {"device": network.device} if on_device else {"pin_memory": network.is_cuda}
-        return _Inputs(
-            torch.zeros((rows, self._game.packed_bytes), dtype=torch.uint8, **place),
-            torch.zeros((rows, self._game.num_uniform_planes), **place),
-            torch.zeros(rows * self._game.max_legal_actions, dtype=torch.int32, **place),
-        )
+        return _Inputs(rows, self._game, **place)
 
     def _new_lane(self) -> _Lane:
         rows, device = self.size, self._network.device
-        outputs = _Outputs(torch.zeros(rows * self._game.max_legal_actions, device=device),
-                           torch.zeros(rows, device=device))
+        outputs = _Outputs(rows, rows * self._game.max_legal_actions, device=device)
         return _Lane(self._new_inputs(rows, on_device=False), self._new_inputs(rows, on_device=True), outputs)
 
     def _make_graphs(self, program: str) -> str:
@@ -404,6 +419,13 @@ class CudaEvaluator:
         self._fill(lane.inputs, np.random.default_rng(0))
         return max(timed_rate(lambda times: self._repeat(run, times), self.size, TIMED_SECONDS / LOOKS)
                    for _ in range(LOOKS))
+
+    def _seconds_of_a_batch(self) -> float:
+        run = self._lanes[0].run
+        self._repeat(run, 1)
+        begin = time.perf_counter()
+        self._repeat(run, 2)
+        return (time.perf_counter() - begin) / 2
 
     def _made(self, program: str, lane: _Lane) -> Run:
         forward = self._forward(program, lane)

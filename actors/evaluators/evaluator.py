@@ -54,9 +54,6 @@ class SplitEvaluator(SplitEvaluate, Evaluator, Protocol):
 
     depth: int
 
-    def is_done(self) -> bool:
-        """Whether `finish` would return without waiting."""
-
 
 class Stage(Protocol):
     """Memory that a batch is laid into, and that a device reads it from."""

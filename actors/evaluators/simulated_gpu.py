@@ -44,10 +44,6 @@ class SimulatedGpu(PseudoRandomEvaluator):
         copy = Evaluation(answer.logits.copy(), answer.values.copy(), answer.version)
         self._in_flight.append((copy, SimulatedGpu._free_at))
 
-    def is_done(self) -> bool:
-        """Whether `finish` would return without waiting."""
-        return time.monotonic() >= self._in_flight[0][1]
-
     def finish(self) -> Evaluation:
         """Waits for the oldest batch in flight."""
         answer, done_at = self._in_flight.popleft()

@@ -1,5 +1,6 @@
 """The evaluators of an inference server, one per batch-size bucket, and the batches in flight in them."""
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,18 +17,28 @@ from shusaku.common.messages import Evaluation, Leaves, Weights
 SMOOTHING = 0.2  # weight of the newest batch in the time that a batch of its size is expected to take
 
 
-class _InFlight(NamedTuple):
+class InFlight(NamedTuple):
+    """A batch that the device has."""
+
     batch: RequestBatch
     evaluator: SplitEvaluator
     size: int
     begun_at: float
-    expected_end: float
+
+
+class Finished(NamedTuple):
+    """What became of a batch: its answer, valid until the next one is finished, and when it was on the device."""
+
+    evaluation: Evaluation
+    begun_at: float  # seconds of the monotonic clock; not before the batch before it ended
+    ended_at: float
 
 
 class BatchPipeline:
-    """Begins and finishes batches in the same order; up to `depth` are in flight.  Used by one thread.
+    """Begins and finishes batches in the same order; up to `depth` are in flight.
 
-    If the device has no memory for a size, only smaller sizes are used and `description` says so.
+    One thread begins them; the same, or another one, finishes them.  If the device has no memory for a size, only
+    smaller sizes are used and `description` says so.
     """
 
     def __init__(self, game: Game, make_evaluator: Callable[[int], Evaluator], sizes: Sequence[int]) -> None:
@@ -50,9 +61,12 @@ class BatchPipeline:
         self._inputs = new_inputs(game, self.sizes[-1]) if self._stages is None else None
         self._last_size = self.sizes[-1]
         self._weights: Weights | None = None  # the newest; an evaluator loads them when it is next used
-        self._in_flight: deque[_InFlight] = deque()
+        self._changed = threading.Condition()  # guards all below
+        self._in_flight: deque[InFlight] = deque()
+        self._busy_until = 0.0  # when the device is expected to end the last batch in flight
         self._seconds: dict[int, float] = {}  # size -> what a batch of it takes
         self._last_end = 0.0  # of a batch
+        self._is_closed = False
 
     @property
     def description(self) -> str:
@@ -74,19 +88,15 @@ class BatchPipeline:
         return len(self._in_flight)
 
     @property
+    def has_room(self) -> bool:
+        """Whether another batch may be begun."""
+        return len(self._in_flight) < self.depth
+
+    @property
     def busy_until(self) -> float:
-        """When the device is expected to end the last batch in flight, in seconds of the monotonic clock."""
-        return self._in_flight[-1].expected_end
-
-    @property
-    def next_end(self) -> float:
-        """When it is expected to end the oldest one."""
-        return self._in_flight[0].expected_end
-
-    @property
-    def oldest(self) -> RequestBatch:
-        """The batch that `finish` waits for."""
-        return self._in_flight[0].batch
+        """When the device is expected to end the last batch in flight, in seconds of the monotonic clock; 0: none."""
+        with self._changed:
+            return self._busy_until if self._in_flight else 0.0
 
     def prepare(self, weights: Weights) -> None:
         """Makes ready what `load` takes, if the evaluators can; any thread may call this.  ValueError as there."""
@@ -107,14 +117,19 @@ class BatchPipeline:
             self._evaluators[self._last_size].load(weights)
         self._weights = weights
 
-    def begin(self, batch: RequestBatch, columns: Sequence[NDArray[np.generic]]) -> None:
-        """Starts a batch, whose leaves are these columns, in the smallest evaluator that holds it.
+    def wait_for_room(self, rows: int) -> None:
+        """Until a batch of so many positions may be begun: one that is larger than any size runs alone."""
+        most = self.depth if rows <= self.sizes[-1] else 1
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._in_flight) < most or self._is_closed)
 
-        Unless it is larger than any, it lies in `inputs`.  A larger one is computed synchronously, in parts; no other
-        may be in flight then.
+    def begin(self, batch: RequestBatch, columns: Sequence[NDArray[np.generic]]) -> None:
+        """Starts a batch, whose leaves are these columns, in the smallest evaluator that holds it; there must be room.
+
+        Unless it is larger than any, it lies in `inputs`.  A larger one is computed synchronously, in parts.
         """
         assert self._weights is not None, "load() first"
-        assert batch.rows <= self.sizes[-1] or not self._in_flight, "finish() the batches that were begun before"
+        assert len(self._in_flight) < (self.depth if batch.rows <= self.sizes[-1] else 1), "wait_for_room() first"
         size = self._last_size = next((size for size in self.sizes if size >= batch.rows), self.sizes[-1])
         evaluator = self._evaluators[size]
         if evaluator.version != self._weights.version:
@@ -122,34 +137,49 @@ class BatchPipeline:
         if batch.rows > size:
             evaluator = _Synchronous(evaluator)
         begun_at = time.monotonic()
-        free_at = max(begun_at, self.busy_until) if self._in_flight else begun_at
         if self._stages is not None and isinstance(evaluator, StagedEvaluator):
             evaluator.begin_staged(self._stages[0], batch.rows, batch.actions)
             self._stages.rotate(-1)
         else:
             evaluator.begin(Leaves(*columns))  # type: ignore[arg-type]
-        self._in_flight.append(
-            _InFlight(batch, evaluator, size, begun_at, free_at + self._seconds.get(size, 0.0)))
+        with self._changed:
+            free_at = max(begun_at, self._busy_until) if self._in_flight else begun_at
+            self._busy_until = free_at + self._seconds.get(size, 0.0)
+            self._in_flight.append(InFlight(batch, evaluator, size, begun_at))
+            self._changed.notify_all()
 
-    def abandon(self) -> list[RequestBatch]:
-        """The batches in flight; none of them is finished after this."""
-        batches = [one.batch for one in self._in_flight]
-        self._in_flight.clear()
-        return batches
+    def wait_for_oldest(self) -> InFlight | None:
+        """Until a batch is in flight; None once the pipeline is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._in_flight or self._is_closed)
+            return self._in_flight[0] if self._in_flight else None
 
-    def is_done(self) -> bool:
-        """Whether `finish` would return without waiting."""
-        return self._in_flight[0].evaluator.is_done()
-
-    def finish(self) -> Evaluation:
-        """Waits for the oldest batch; its arrays are valid until the next call."""
-        done = self._in_flight.popleft()
-        evaluation = done.evaluator.finish()
+    def finish(self, oldest: InFlight) -> Finished:
+        """Waits for the oldest batch, which stays in flight until `forget` is told that its answer is read."""
+        evaluation = oldest.evaluator.finish()
         now = time.monotonic()
-        spent = now - max(done.begun_at, self._last_end)
-        self._seconds[done.size] = spent + (1 - SMOOTHING) * (self._seconds.get(done.size, spent) - spent)
-        self._last_end = now
-        return evaluation
+        with self._changed:
+            begun_at = max(oldest.begun_at, self._last_end)
+            before = self._seconds.get(oldest.size, now - begun_at)
+            self._seconds[oldest.size] = now - begun_at + (1 - SMOOTHING) * (before - (now - begun_at))
+            self._last_end = now
+        return Finished(evaluation, begun_at, now)
+
+    def forget(self, oldest: InFlight) -> None:
+        """It is in flight no more; nothing happens if the pipeline was closed meanwhile."""
+        with self._changed:
+            if self._in_flight and self._in_flight[0] is oldest:
+                self._in_flight.popleft()
+                self._changed.notify_all()
+
+    def close(self) -> list[RequestBatch]:
+        """Nobody waits here any more.  Returns the batches in flight, of which none is in flight after this."""
+        with self._changed:
+            self._is_closed = True
+            batches = [one.batch for one in self._in_flight]
+            self._in_flight.clear()
+            self._changed.notify_all()
+        return batches
 
 
 def new_inputs(game: Game, rows: int) -> BatchInputs:
@@ -185,9 +215,6 @@ class _Synchronous:
 
     def begin(self, leaves: Leaves) -> None:
         self._answer = self._evaluator(leaves)
-
-    def is_done(self) -> bool:
-        return True
 
     def finish(self) -> Evaluation:
         assert self._answer is not None, "begin() first"

@@ -1,12 +1,14 @@
-"""The batched inference server: requests of many clients in one queue, evaluated together by one thread.
+"""The batched inference server: requests of many clients in one queue, evaluated together.
 
-    infer() of many threads, ──► bounded queue ──► one thread: gather, lay into one batch, evaluate ──► answers
-    requests in shared memory
+    infer() of many threads, ──► bounded queue ──► one thread: gather, lay into one batch, begin it on the device
+    requests in shared memory                                                              │
+                                   answers ◄── a second thread: wait for the device ◄──────┘
 
 The queue, the batches and the answers are C++ (`common/core/serving`): Python runs once a batch, not once a request.
-While a batch runs, the next one is gathered; on a GPU it is queued before the current one ends.  Gathering ends by the
-rule of `fire_rule.h`; weights are swapped between two batches, and never for older ones.
-Plain threads: the Ray actor is a thin shell around it.
+While a batch runs, the next one is gathered; on a GPU it is queued before the current one ends, and the second thread
+answers the one before: a small network takes a GPU no longer than either.  Where a batch is computed by the host's own
+cores there is no second thread.  Gathering ends by the rule of `fire_rule.h`; weights are swapped between two batches,
+and never for older ones.  Plain threads: the Ray actor is a thin shell around it.
 """
 
 import math
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 
 from shusaku.actors.evaluators.evaluator import NO_VERSION, Evaluator
 from shusaku.actors.inference.leaves import sample_leaves
-from shusaku.actors.inference.pipeline import BatchPipeline
+from shusaku.actors.inference.pipeline import BatchPipeline, InFlight
 from shusaku.actors.inference.protocol import (
     AnswerLateError,
     EvaluationFailedError,
@@ -37,9 +39,6 @@ from shusaku.common.device_failure import first_line, is_device_failure
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
 
-POLL_S = 0.0003  # between two looks whether the GPU is done, while there is no batch to begin; at most
-LEAST_POLL_S = 0.00005  # and at least, where it is expected to be done sooner
-OVERDUE_S = 0.001  # after which nothing is expected any more
 LEAD_S = 0.001  # before the GPU is free: a batch that is begun then is ready in time
 FIRST_WEIGHTS = "waiting for the first weights"
 LIVE_SECONDS = 5.0  # the server does not wait for a client that sent no request for so long
@@ -87,10 +86,11 @@ class InferenceServer:
         self._activity = activity or ActivityClock()
         self._spare = spare
         self._trouble = ""
-        self._pipeline: BatchPipeline  # the server's thread makes it and alone uses it
+        self._pipeline: BatchPipeline  # the server's thread makes it and begins batches in it
         self._failed_pipeline: BatchPipeline | None = None
 
         self._lock = threading.Lock()  # guards all below
+        self._failure: Exception | None = None  # of the device, as the thread that waits for it has found
         self._publication: _Publication | None = None
         self._is_closed = False
         self._version = self._offered = NO_VERSION  # that answers, and the newest that was accepted
@@ -192,54 +192,67 @@ class InferenceServer:
     def _run(self, ready: "Future[None]") -> None:
         self._activity.begin("building the evaluators")
         try:
-            self._pipeline = BatchPipeline(self._game, self._make_evaluator, self._sizes)
+            self._use(BatchPipeline(self._game, self._make_evaluator, self._sizes))
         except BaseException as error:
             self._is_closed = True
             ready.set_exception(error)
             return
-        self.queue.set_largest(self._pipeline.sizes[-1])
         ready.set_result(None)
         try:
-            self._serve()
+            while not self._is_closed:
+                self._serve()
         finally:
             self._shut("the thread of the inference server ended")
+            self._end_pipeline()
+
+    def _use(self, pipeline: BatchPipeline) -> None:
+        self._pipeline = pipeline
+        self.queue.set_largest(pipeline.sizes[-1])
+        self._answerer: threading.Thread | None = None
+        if pipeline.depth > 1:
+            self._answerer = threading.Thread(target=self._answer_all, args=(pipeline,), name="answers", daemon=True)
+            self._answerer.start()
+
+    def _end_pipeline(self) -> None:
+        """Waits for what is in flight."""
+        if self._answerer is not None:
+            self._pipeline.wait_for_room(self._pipeline.sizes[-1] + 1)
+        self._pipeline.close()
 
     def _serve(self) -> None:
-        while not self._is_closed:
-            pipeline = self._pipeline  # another one once the device has failed
-            with self._lock:
-                publication, self._publication = self._publication, None
-            if publication is not None:
-                self._swap_weights(publication)
-            elif len(pipeline) >= pipeline.depth or (len(pipeline) and pipeline.is_done()):
-                self._finish()
-            else:
-                self._gather()
-        while len(self._pipeline):
-            self._finish()
+        """New weights, or another batch."""
+        with self._lock:
+            publication, self._publication = self._publication, None
+            failure, self._failure = self._failure, None
+        if failure is not None and self._spare is not None:
+            self._leave_device(self._spare, failure)
+        if publication is not None:
+            self._swap_weights(publication)
+        else:
+            self._gather()
 
     def _gather(self) -> None:
-        """Waits for a batch and begins it; returns earlier for new weights, the end, or a look at the GPU."""
+        """Waits for a batch and begins it; returns earlier for new weights, the end, or an answer of the device."""
         pipeline = self._pipeline
-        if len(pipeline):
-            now, busy_until = time.monotonic(), pipeline.busy_until - LEAD_S
-            left = pipeline.next_end - now
-            until = now + (POLL_S if left < -OVERDUE_S else min(POLL_S, max(LEAST_POLL_S, left)))
-        else:
-            busy_until, until = 0.0, math.inf
-            if not self.queue.waiting:
-                self._activity.wait("waiting for requests" if self._version != NO_VERSION else FIRST_WEIGHTS)
-        gathered = self.queue.gather(pipeline.inputs, self._version != NO_VERSION, busy_until, until)
+        busy_until = pipeline.busy_until
+        if not busy_until and not self.queue.waiting:
+            self._activity.wait("waiting for requests" if self._version != NO_VERSION else FIRST_WEIGHTS)
+        gathered = self.queue.gather(pipeline.inputs, self._version != NO_VERSION, pipeline.has_room,
+                                     busy_until - LEAD_S, math.inf)
         if gathered is None:
             return
         batch, columns = gathered
         self._activity.begin("computing a batch")
-        while len(pipeline) and batch.rows > pipeline.sizes[-1]:
-            self._finish()  # a request larger than any size needs an empty pipeline
+        pipeline.wait_for_room(batch.rows)
         try:
             pipeline.begin(batch, columns)
         except Exception as error:
             self._fail(batch, error)
+            if self._spare is not None and is_device_failure(error):
+                self._leave_device(self._spare, error)
+            return
+        if self._answerer is None and (oldest := pipeline.wait_for_oldest()) is not None:
+            self._answer(pipeline, oldest)
 
     def _swap_weights(self, publication: _Publication) -> None:
         self._activity.begin("loading weights")
@@ -262,33 +275,47 @@ class InferenceServer:
         self._version = publication.weights.version
         publication.loaded.set_result(None)
 
-    def _finish(self) -> None:
-        """Waits for the oldest batch in flight and answers its requests."""
-        self._activity.begin("computing a batch")
-        batch = self._pipeline.oldest
-        try:
-            evaluation = self._pipeline.finish()
-            self.queue.answer(batch, evaluation.logits, evaluation.values, evaluation.version)
-        except Exception as error:
-            self._fail(batch, error)
-            return
-        with self._lock:
-            self._counters.record_batch(batch.began_at, time.monotonic(), batch.rows)
-
-    def _fail(self, batch: RequestBatch, error: Exception) -> None:
-        self.queue.fail(batch, f"the evaluator failed: {type(error).__name__}: {error}")
-        if self._spare is not None and is_device_failure(error):
-            self._leave_device(self._spare, error)
-
     def _leave_device(self, spare: Spare, error: Exception) -> None:
         """The spare evaluators answer from now on; clients ask again for what was in flight, here or elsewhere."""
         self._spare, self._trouble = None, f"the device failed and was left: {first_line(error)}"
         self._activity.begin("building evaluators after the device has failed")
-        for batch in self._pipeline.abandon():
+        for batch in self._pipeline.close():
             self.queue.fail(batch, self._trouble)
         # Kept: to free pinned memory of a device that has failed ends the process.
         self._failed_pipeline, weights = self._pipeline, self._pipeline.weights
-        self._pipeline = BatchPipeline(self._game, spare.make_evaluator, spare.sizes)
-        self.queue.set_largest(self._pipeline.sizes[-1])
+        self._use(BatchPipeline(self._game, spare.make_evaluator, spare.sizes))
         if weights is not None:
             self._pipeline.load(weights, lambda size: sample_leaves(self._game, size))
+
+    # --- the thread that waits for the device, or the server's --------------------------------------------------------
+
+    def _answer_all(self, pipeline: BatchPipeline) -> None:
+        """Until the pipeline is closed."""
+        try:
+            while (oldest := pipeline.wait_for_oldest()) is not None:
+                self._answer(pipeline, oldest)
+                self.queue.wake()  # there is room
+        finally:
+            if pipeline is self._pipeline and not self._is_closed:  # an error of ours
+                pipeline.close()
+                self._shut("the thread that answers for the inference server ended")
+
+    def _answer(self, pipeline: BatchPipeline, oldest: InFlight) -> None:
+        """Waits for the oldest batch in flight and answers its requests."""
+        try:
+            finished = pipeline.finish(oldest)
+            evaluation = finished.evaluation
+            self.queue.answer(oldest.batch, evaluation.logits, evaluation.values, evaluation.version)
+        except Exception as error:
+            self._fail(oldest.batch, error)
+            with self._lock:
+                if pipeline is self._pipeline and is_device_failure(error):
+                    self._failure = error
+        else:
+            with self._lock:
+                self._counters.record_batch(finished.begun_at, finished.ended_at, oldest.batch.rows)
+        finally:
+            pipeline.forget(oldest)
+
+    def _fail(self, batch: RequestBatch, error: Exception) -> None:
+        self.queue.fail(batch, f"the evaluator failed: {type(error).__name__}: {error}")

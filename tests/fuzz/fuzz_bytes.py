@@ -215,7 +215,7 @@ def shared_memory_target() -> Target:
         """Whatever lies in a slot is answered or refused."""
         client.send(b"\0")
         while not select.select([client], [], [], 0)[0]:
-            if gathered := queue.gather(inputs, True, 0.0, time.monotonic() + 0.001):
+            if gathered := queue.gather(inputs, True, True, 0.0, time.monotonic() + 0.001):
                 batch, columns = gathered
                 assert codec.encode(Leaves(*columns))  # type: ignore[arg-type]
                 queue.answer(batch, np.zeros(batch.actions, np.float32), np.zeros(batch.rows, np.float32), 1)
@@ -277,7 +277,7 @@ def tcp_target() -> Target:
                 client.shutdown(socket.SHUT_WR)
             heard = bytearray()
             while True:
-                if gathered := queue.gather(inputs, True, 0.0, time.monotonic() + 0.001):
+                if gathered := queue.gather(inputs, True, True, 0.0, time.monotonic() + 0.001):
                     batch, _ = gathered
                     queue.answer(batch, np.zeros(batch.actions, np.float32), np.zeros(batch.rows, np.float32), 1)
                 if select.select([client], [], [], 0)[0]:

@@ -118,14 +118,14 @@ nb::object view(T* data, std::initializer_list<size_t> shape, nb::handle owner) 
   return nb::cast(Array<T>(data, shape, owner));
 }
 
-std::optional<nb::object> gather(RequestQueue& queue, const BatchInputs& inputs, bool takes, double busy_until,
-                                 double until) {
+std::optional<nb::object> gather(RequestQueue& queue, const BatchInputs& inputs, bool takes, bool has_room,
+                                 double busy_until, double until) {
   require(inputs.rows >= queue.largest(),
           "inputs of " + std::to_string(inputs.rows) + " rows; a batch has up to " + std::to_string(queue.largest()));
   auto py = std::make_unique<PyBatch>();
   {
     nb::gil_scoped_release nogil;
-    if (!queue.gather(py->batch, inputs.columns, takes, busy_until, until)) return std::nullopt;
+    if (!queue.gather(py->batch, inputs.columns, takes, has_room, busy_until, until)) return std::nullopt;
   }
   PyBatch* raw = py.get();
   nb::object batch = nb::cast(py.release(), nb::rv_policy::take_ownership);
@@ -228,7 +228,7 @@ void bind_serving(nb::module_& m) {
              double live_seconds) { new (self) RequestQueue(rules, rule, max_waiting, live_seconds); },
           "rules"_a, "rule"_a, "max_waiting"_a, "live_seconds"_a)
       .def("infer", &infer, "client"_a, "payload"_a, "timeout"_a)
-      .def("gather", &gather, "inputs"_a, "takes"_a, "busy_until"_a, "until"_a)
+      .def("gather", &gather, "inputs"_a, "takes"_a, "has_room"_a, "busy_until"_a, "until"_a)
       .def(
           "answer",
           [](RequestQueue& queue, PyBatch& py, In<float, 1> logits, In<float, 1> values, std::uint32_t version) {

@@ -3,7 +3,8 @@
 //
 //   submit() of many threads ──► bounded queue ──► gather(): one thread lays requests into a batch ──► answer()
 //
-// One thread gathers and answers; it decides when the device is free, and calls the evaluator once a batch.
+// One thread gathers: it decides when the device is free, and calls the evaluator once a batch.  The same thread, or
+// another one, answers.
 #pragma once
 
 #include <algorithm>
@@ -79,6 +80,7 @@ struct QueueCounters {
 class RequestQueue {
  public:
   static constexpr size_t kHistory = 4096;  // waits that statistics look back at
+  static constexpr double kForEver = 3600;  // seconds: a wait until infinity would overflow the clock
 
   RequestQueue(const RequestRules& rules, FireRule rule, size_t max_waiting, double live_seconds)
       : rules_(rules), rule_(rule), max_waiting_(max_waiting), clients_(live_seconds) {}
@@ -175,7 +177,7 @@ class RequestQueue {
     for (const Request& request : abandoned) request.asker->fail(Outcome::kClosed, why);
   }
 
-  // --- called by the thread of the server -------------------------------------------------------------------------
+  // --- called by the threads of the server ------------------------------------------------------------------------
 
   int largest() const { return rule_.largest; }
 
@@ -185,9 +187,11 @@ class RequestQueue {
   }
 
   // Waits until a batch should run, and lays it into `columns`, which hold `largest` positions; false after `wake`,
-  // after `close`, or at `until`.  `takes`: false as long as there are no weights; `busy_until`: when the device is
-  // free.  Both times are those of monotonic_seconds().
-  bool gather(RequestBatch& batch, const LeafColumns& columns, bool takes, double busy_until, double until) {
+  // after `close`, or at `until`.  `takes`: false as long as there are no weights; `has_room`: the device takes another
+  // batch, else only a full one is laid; `busy_until`: when the device is free.  Both times are those of
+  // monotonic_seconds().
+  bool gather(RequestBatch& batch, const LeafColumns& columns, bool takes, bool has_room, double busy_until,
+              double until) {
     const double began = monotonic_seconds();
     for (;;) {
       std::unique_lock lock(mutex_);
@@ -197,6 +201,7 @@ class RequestQueue {
         double end = until;
         if (takes && !queue_.empty()) {
           busy_until_ = busy_until;
+          has_room_ = has_room;
           const double left = seconds_left(now);
           if (left <= 0) {
             if (rule_.is_missed(filled(), clients_.prompt(now), now - std::max(began, queue_.front().queued_at)))
@@ -206,8 +211,7 @@ class RequestQueue {
           end = std::min(end, now + left);
         }
         if (end <= now) return false;
-        // A wait until "for ever" would overflow the clock.
-        wake_.wait_for(lock, std::chrono::duration<double>(std::min(end - now, 3600.0)));
+        wake_.wait_for(lock, std::chrono::duration<double>(std::min(end - now, kForEver)));
       }
       pop(batch);
       lock.unlock();
@@ -278,6 +282,7 @@ class RequestQueue {
   std::int64_t filled() const { return positions_ + queue_.back().view.rows - 1; }
 
   double seconds_left(double now) {
+    if (!has_room_) return filled() >= rule_.largest ? 0 : kForEver;
     return rule_.seconds_left(filled(), clients_.able(now), clients_.prompt(now), now - queue_.front().queued_at,
                               busy_until_ - now);
   }
@@ -350,13 +355,14 @@ class RequestQueue {
   const RequestRules rules_;
   FireRule rule_;
   const size_t max_waiting_;
-  std::vector<std::uint16_t> counts_;  // scratch of the server's thread
+  std::vector<std::uint16_t> counts_;  // scratch of the thread that gathers
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable wake_;
   std::deque<Request> queue_;
   std::int64_t positions_ = 0;  // in the queue
-  double busy_until_ = 0;       // as `gather` was told last
+  double busy_until_ = 0;       // as `gather` was told last, and
+  bool has_room_ = true;
   bool is_woken_ = false, is_closed_ = false;
   std::list<RequestBatch*> running_;
   LiveClients clients_;

@@ -1,5 +1,6 @@
 """Batches that are laid into memory of the device: nothing touches it before the device has read it."""
 
+import threading
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from inference_fixtures import GAME, ask, leaves_of, weights
+from inference_fixtures import GAME, ask, eventually, leaves_of, weights
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
@@ -48,9 +49,6 @@ class LateReader(PseudoRandomEvaluator):
 
     def begin(self, leaves: Leaves) -> None:
         raise AssertionError("what was laid into a stage is read from there")
-
-    def is_done(self) -> bool:
-        return time.monotonic() >= self._in_flight[0][3]
 
     def finish(self) -> Evaluation:
         stage, rows, actions, done_at = self._in_flight.popleft()
@@ -113,4 +111,55 @@ def test_batches_that_a_full_one_overtakes_run_in_the_full_size() -> None:
             expected = PseudoRandomEvaluator(GAME, 64)(leaves)
             np.testing.assert_array_equal(ask(server, leaves).values, expected.values.astype(np.float16))
     finally:
+        server.close()
+
+
+class Held(PseudoRandomEvaluator):
+    """Two batches are in flight; none is done before the test says so."""
+
+    depth = 2
+
+    def __init__(self, size: int) -> None:
+        super().__init__(GAME, size, -1)
+        self.begun: list[int] = []  # rows of each batch
+        self.done = threading.Semaphore(1)  # the first one: of the first weights
+        self._in_flight: deque[Evaluation] = deque()
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        self.begin(leaves)
+        return self.finish()
+
+    def begin(self, leaves: Leaves) -> None:
+        answer = super().__call__(leaves)
+        self.begun.append(len(leaves))
+        self._in_flight.append(Evaluation(answer.logits.copy(), answer.values.copy(), answer.version))
+
+    def finish(self) -> Evaluation:
+        assert self.done.acquire(timeout=30)
+        return self._in_flight.popleft()
+
+
+def test_a_batch_for_which_there_is_no_room_is_filled_until_there_is() -> None:
+    """Two are in flight; a third is laid as soon as it is full, and nothing of it is lost while it waits."""
+    held = Held(8)
+    server = InferenceServer(GAME, lambda size: held, sizes=[8], deadline_ms=0.1)
+    try:
+        server.load(weights(1))
+        with ThreadPoolExecutor(5) as pool:
+            calls = []
+            for client, waiting in [(0, 0), (1, 0), (2, 1), (3, 0), (4, 1)]:
+                calls.append(pool.submit(ask, server, leaves_of(4, seed=client), client))
+                assert eventually(lambda waiting=waiting: server.queue.waiting == waiting)  # type: ignore[misc]
+                time.sleep(0.05)
+                assert server.queue.waiting == waiting
+            assert held.begun[1:] == [4, 4]
+            for _ in calls:
+                held.done.release()
+            for client, call in enumerate(calls):
+                expected = PseudoRandomEvaluator(GAME, 8)(leaves_of(4, seed=client))
+                np.testing.assert_array_equal(call.result(30).values, expected.values.astype(np.float16))
+        assert held.begun[1:] == [4, 4, 8, 4]
+    finally:
+        for _ in range(9):
+            held.done.release()
         server.close()
