@@ -1,4 +1,4 @@
-"""The tables of docs/results/speed.md about inference servers, simulated GPUs, many actors and precisions."""
+"""The tables of docs/results/speed.md about inference servers, GPUs, many actors, precisions and the learner's step."""
 
 from collections.abc import Callable
 
@@ -114,4 +114,19 @@ def gpu() -> str:
     return f"{table(header, rows)}\n\n{sources(newest_of.values())}"
 
 
-BLOCKS: tuple[Callable[[], str], ...] = (served, encryption, simulated_gpu, precisions, many_actors, gpu)
+def learner_bare() -> str:
+    """The learner's step on one core beside torch's bare passes, and where its time goes."""
+    lines = list(read_results("learner_bare.jsonl"))
+    rows = []
+    for line in lines:
+        parts = sorted(line["parts"].items(), key=lambda part: -part[1])[:4]
+        rows.append((line["network"], f"{line['step_ms']:.0f} ms ({number(line['rows_per_s'])} rows/s)",
+                     f"{line['bare_ms']:.0f} ms", f"{line['three_forwards_ms']:.0f} ms",
+                     ", ".join(f"{name} {part:.0%}" for name, part in parts)))
+    header = ("network, batch of 256", "the learner's step", "torch's forward and backward pass",
+              "three forward passes", "where the step's time goes")
+    return f"{table(header, rows)}\n\n{sources(lines)}"
+
+
+BLOCKS: tuple[Callable[[], str], ...] = (
+    served, encryption, simulated_gpu, precisions, many_actors, gpu, learner_bare)

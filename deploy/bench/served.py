@@ -49,7 +49,9 @@ def measure_served(config: Config) -> dict[str, Any]:
                          "use inference.listen=[memory] or [tcp]")
     settled = settle_here(config, keeps_shares=True).inference
     inference = replace(settled, servers=1, gpus_per_server=min(1.0, settled.gpus_per_server))
-    config = replace_settings(config, inference=inference, learner=replace(config.learner, enabled=False),
+    # Nothing learns, so no GPU is needed for it: `shusaku plan` has one for the learner where this server has none.
+    learner = replace(config.learner, enabled=False, device="cpu", gpus=0.0)
+    config = replace_settings(config, inference=inference, learner=learner,
                               checkpoint=config.checkpoint or "random")
     cpus = max(len(os.sched_getaffinity(0)), config.actors.count * config.actors.cpus)
     layout = layout_of(config, [Node("", cpus)], float(inference.is_on_gpu))

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from shusaku.deploy.bench.served import measure_served
 from shusaku.deploy.cli.main import main
+from shusaku.deploy.cli.overrides import compose
 
 
 def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,3 +46,11 @@ def test_a_plan_beside_inference_servers(capsys: pytest.CaptureFixture[str]) -> 
     plan = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert plan["rates"]["served_rows_per_s"] > 0
     assert 0 < plan["rows_per_s"] <= plan["rates"]["served_rows_per_s"]
+
+
+def test_a_server_on_the_cpu_is_measured_where_the_learner_has_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a plan does for one actor, on a machine with one GPU: nothing learns then, so none is needed."""
+    monkeypatch.setattr("shusaku.deploy.run.devices.visible_gpus", lambda: 1)
+    config = compose(["game=tic_tac_toe", "network=tiny", "bench.seconds=0.3", "actors.count=1", "learner.device=cuda",
+                      "inference.placement=server", "inference.runtime=simulated_gpu"])
+    assert measure_served(config)["evaluations_per_s"] > 0
