@@ -5,6 +5,8 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable
 
+import yaml
+
 from benchmarks.lib import ROOT, read_results
 from benchmarks.result_lines import Line, number, share, sources, table
 from benchmarks.tune.foreign_load import MOST
@@ -25,8 +27,9 @@ ALSO_MEASURED = {"policy.optimal": "network alone", "search_64.optimal": "64 sim
 def screenings() -> str:
     """What each setting of each screening is worth, once all of its runs are made."""
     texts = []
+    undisturbed = _undisturbed()
     for name, study in _screens():
-        found = [_newest(study, words, seed) for words, seed in study.screening()]
+        found = [_newest(undisturbed, study, words, seed) for words, seed in study.screening()]
         lines = [line for line in found if line is not None]
         if not lines:
             continue
@@ -92,15 +95,15 @@ def _fitted(values: Line) -> tuple[str, ...]:
 
 
 def _screens() -> list[tuple[str, Study]]:
-    """The studies that are screenings, by their files."""
+    """The studies that are screenings, by their files.  Only these are read as studies, which composes all their runs."""
     paths = sorted((ROOT / "benchmarks" / "tune" / "studies").glob("*.yaml"))
-    return [(path.name, study) for path in paths if (study := Study.read(path)).screen]
+    return [(path.name, Study.read(path)) for path in paths if "screen" in yaml.safe_load(path.read_text())]
 
 
-def _newest(study: Study, words: list[str], seed: int) -> Line | None:
-    """The newest undisturbed run of a study with these words and this seed."""
+def _newest(runs: list[Line], study: Study, words: list[str], seed: int) -> Line | None:
+    """The newest of these runs that is of a study with these words and this seed."""
     identity = study.identity(words, seed)
-    return next((line for line in reversed(_undisturbed()) if identity.items() <= line.items()), None)
+    return next((line for line in reversed(runs) if identity.items() <= line.items()), None)
 
 
 def _undisturbed() -> list[Line]:
@@ -143,7 +146,8 @@ def at_equal_time() -> str:
 def best_of_the_study(file: str) -> tuple[float, float, float]:
     """Minutes of a study, and of its best trial with all seeds the medians: its result, and the network alone."""
     study = Study.read(ROOT / "benchmarks" / "tune" / "studies" / file)
-    trials = [[_newest(study, study.words(combination), seed) for seed in study.seeds]
+    undisturbed = _undisturbed()
+    trials = [[_newest(undisturbed, study, study.words(combination), seed) for seed in study.seeds]
               for combination in study.combinations()]
     best = max((trial for runs in trials if len(trial := [run for run in runs if run]) == len(study.seeds)),
                key=lambda runs: statistics.median(run["value"] for run in runs))

@@ -10,6 +10,7 @@ from shusaku.common.hardware import THREADS_WAIT
 
 DEPLOY = Path(__file__).parent / "deploy"
 IN_PROCESS = [DEPLOY / name for name in ("cli", "local", "match", "protocols", "records", "run", "studio")]
+RUNS = "runs"  # the group of the tests that start whole runs; other groups are files
 
 for name, value in THREADS_WAIT.items():  # before torch is imported
     os.environ.setdefault(name, value)
@@ -36,7 +37,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if any(folder in item.path.parents for folder in IN_PROCESS):
             item.add_marker(pytest.mark.xdist_group(item.path.name))
         elif DEPLOY in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("runs"))
+            item.add_marker(pytest.mark.xdist_group(RUNS))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What the workers of xdist report comes to the process that began them."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(OwnNames())
+
+
+class OwnNames:
+    """Tests have their own names again: xdist adds the group, and `--last-failed` knows no test of such a name."""
+
+    @pytest.hookimpl(tryfirst=True)  # before what failed is written down
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name, _, group = report.nodeid.rpartition("@")
+        if name and (group == RUNS or group.endswith(".py")):
+            report.nodeid = name
 
 
 @pytest.hookimpl(trylast=True)

@@ -173,7 +173,7 @@ class BatchPipeline:
                 self._changed.notify_all()
 
     def close(self) -> list[RequestBatch]:
-        """Nobody waits here any more.  Returns the batches in flight, of which none is in flight after this."""
+        """Ends every wait here.  Returns the batches that were in flight; none is after this."""
         with self._changed:
             self._is_closed = True
             batches = [one.batch for one in self._in_flight]

@@ -88,6 +88,7 @@ class InferenceServer:
         self._trouble = ""
         self._pipeline: BatchPipeline  # the server's thread makes it and begins batches in it
         self._failed_pipeline: BatchPipeline | None = None
+        self._answerer: threading.Thread | None = None  # of the pipeline, if it computes on a device
 
         self._lock = threading.Lock()  # guards all below
         self._failure: Exception | None = None  # of the device, as the thread that waits for it has found
@@ -208,7 +209,7 @@ class InferenceServer:
     def _use(self, pipeline: BatchPipeline) -> None:
         self._pipeline = pipeline
         self.queue.set_largest(pipeline.sizes[-1])
-        self._answerer: threading.Thread | None = None
+        self._answerer = None
         if pipeline.depth > 1:
             self._answerer = threading.Thread(target=self._answer_all, args=(pipeline,), name="answers", daemon=True)
             self._answerer.start()
@@ -220,12 +221,13 @@ class InferenceServer:
         self._pipeline.close()
 
     def _serve(self) -> None:
-        """New weights, or another batch."""
+        """New weights, or another batch; on another device if the one before has failed."""
         with self._lock:
-            publication, self._publication = self._publication, None
             failure, self._failure = self._failure, None
         if failure is not None and self._spare is not None:
             self._leave_device(self._spare, failure)
+        with self._lock:
+            publication, self._publication = self._publication, None
         if publication is not None:
             self._swap_weights(publication)
         else:

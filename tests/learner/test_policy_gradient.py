@@ -253,11 +253,15 @@ def evaluator_of(game: Game, weights: Weights) -> NetworkEvaluator:
 
 
 def test_a_policy_of_tic_tac_toe_beats_the_one_that_it_began_with(tmp_path: Path) -> None:
-    """Paired games, a queue and updates, without any driver; then 400 games against the start, moves drawn."""
+    """Paired games, a queue and updates, without any driver; then 400 games against the start, moves drawn.
+
+    With ten times the step a policy is certain of its moves after 20 updates, and what it then has is chance: over seeds
+    0.49 to 0.75, with this one 0.70 to 0.76.
+    """
     game, games = Game("tic_tac_toe"), 64
     search = make_search("policy_only", temperature_plies=0, temperature_final=1.0, cache=0)
     pool = OpponentPool(tmp_path, every=10)
-    learner = policy_gradient(tmp_path, game, replace(CONFIG, learning_rate=0.3))
+    learner = policy_gradient(tmp_path, game, replace(CONFIG, learning_rate=0.01))
     learner._pool = pool
     start = learner.publish(1)
     assert start is not None

@@ -14,6 +14,7 @@ from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.errors import UsageError
+from shusaku.common.hardware import cpu_has_int8
 from shusaku.common.network.network import Network, named_tensors, tensors_of
 from shusaku.common.network.tower import TowerShape, fold, folded_shapes, initial_tensors, tensor_shapes
 from shusaku.common.network.weights import tower_shape
@@ -99,6 +100,7 @@ def test_openvino_swaps_weights_without_compiling(monkeypatch: pytest.MonkeyPatc
     assert evaluator.version == 1
 
 
+@pytest.mark.skipif(not cpu_has_int8(), reason="this CPU computes no products of 8-bit numbers")
 def test_its_convolutions_are_rounded_to_8_bits() -> None:
     game, config = Game("connect_four"), dataclasses.replace(CONFIG, filters=32)
     weights, tower = weights_of(trained_network(game, config), game, 1, 0), tower_shape(game, config)

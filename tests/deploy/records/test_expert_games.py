@@ -75,7 +75,7 @@ def test_every_game_is_taken_as_it_was_played_and_counted(sample: tuple[Path, Pa
 
 @pytest.mark.usefixtures("one_thread")
 def test_a_policy_is_learned_that_predicts_games_it_never_saw(sample: tuple[Path, Path]) -> None:
-    """150 steps of a small network; one that knows nothing has a loss of ln 82 = 4.41 and 1.2 % of the moves."""
+    """400 steps of a small network; one that knows nothing has a loss of ln 82 = 4.41 and 1.2 % of the moves."""
     game = Game("go", {"size": 9})
     config = Config(
         dataset=DatasetConfig(records=str(sample[1])), network=NetworkConfig(filters=16, blocks=2, policy_filters=4),
@@ -85,8 +85,8 @@ def test_a_policy_is_learned_that_predicts_games_it_never_saw(sample: tuple[Path
     learner = Learner(network, game, config.learner)
     test = UnseenGames.of_part(game, config.network, Dataset(config.dataset.records, game)["test"], 1000)
     measured = []
-    for step in range(151):
-        if step in (0, 150):
+    for step in range(401):
+        if step in (0, 400):
             weights = learner.publish(step + 1)
             assert weights is not None
             measured.append(test.measure(weights))
