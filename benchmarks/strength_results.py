@@ -95,7 +95,7 @@ def _fitted(values: Line) -> tuple[str, ...]:
 
 
 def _screens() -> list[tuple[str, Study]]:
-    """The studies that are screenings, by their files.  Only these are read as studies, which composes all their runs."""
+    """The studies that are screenings, by their files.  Others are not read as studies: that composes their runs."""
     paths = sorted((ROOT / "benchmarks" / "tune" / "studies").glob("*.yaml"))
     return [(path.name, Study.read(path)) for path in paths if "screen" in yaml.safe_load(path.read_text())]
 

@@ -255,8 +255,8 @@ def evaluator_of(game: Game, weights: Weights) -> NetworkEvaluator:
 def test_a_policy_of_tic_tac_toe_beats_the_one_that_it_began_with(tmp_path: Path) -> None:
     """Paired games, a queue and updates, without any driver; then 400 games against the start, moves drawn.
 
-    With ten times the step a policy is certain of its moves after 20 updates, and what it then has is chance: over seeds
-    0.49 to 0.75, with this one 0.70 to 0.76.
+    With ten times the step a policy is certain of its moves after 20 updates, and what it then has is chance: 0.49 to
+    0.75 over seeds and lengths; with this one 0.70 to 0.76.
     """
     game, games = Game("tic_tac_toe"), 64
     search = make_search("policy_only", temperature_plies=0, temperature_final=1.0, cache=0)
