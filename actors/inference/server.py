@@ -297,10 +297,10 @@ class InferenceServer:
             while (oldest := pipeline.wait_for_oldest()) is not None:
                 self._answer(pipeline, oldest)
                 self.queue.wake()  # there is room
-        finally:
-            if pipeline is self._pipeline and not self._is_closed:  # an error of ours
-                pipeline.close()
-                self._shut("the thread that answers for the inference server ended")
+        except BaseException:
+            pipeline.close()
+            self._shut("the thread that answers for the inference server ended")
+            raise
 
     def _answer(self, pipeline: BatchPipeline, oldest: InFlight) -> None:
         """Waits for the oldest batch in flight and answers its requests."""

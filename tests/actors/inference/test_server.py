@@ -389,8 +389,13 @@ def test_a_spare_that_cannot_be_made_is_told_to_those_who_wait_for_weights() -> 
 
 
 def test_all_batches_in_flight_go_with_the_device() -> None:
-    """Two of them, in a pretended device that lasts for one."""
-    spare = Spare(lambda size: Scripted(size), (64,))
+    """Two of them, in a pretended device that lasts for one; the server outlives it, however long the spare is made."""
+
+    def slow_spare(size: int) -> Scripted:
+        time.sleep(0.3)
+        return Scripted(size)
+
+    spare = Spare(slow_spare, (64,))
     SimulatedGpu._begun = 0
     server = InferenceServer(GAME, lambda size: SimulatedGpu(GAME, size, 0.05, lasts=3), sizes=(8,), deadline_ms=1,
                              spare=spare)
@@ -404,6 +409,34 @@ def test_all_batches_in_flight_go_with_the_device() -> None:
         assert server.trouble == "the device failed and was left: the simulated GPU failed after 3 batches"
         assert server.stats().failed == len(failed)
         assert server.queue.waiting == 0
+        assert server.is_alive
+        assert len(ask(server, leaves_of(8)).values) == 8
+    finally:
+        server.close()
+
+
+def test_a_device_that_fails_before_it_answers_is_left() -> None:
+    """As a GPU does: what fails is not the call that began the batch."""
+
+    class FailsLate(SimulatedGpu):
+        def finish(self) -> Evaluation:
+            answer = super().finish()
+            if len(finished) == 2:
+                raise DeviceFailedError("CUDA error: unspecified launch failure")
+            finished.append(answer.version)
+            return answer
+
+    finished: list[int] = []
+    server = InferenceServer(GAME, lambda size: FailsLate(GAME, size, 0.01), sizes=(8,), deadline_ms=1,
+                             spare=Spare(Scripted, (8,)))
+    try:
+        server.load(weights(1))  # evaluates once
+        assert len(ask(server, leaves_of(8)).values) == 8
+        with pytest.raises(EvaluationFailedError, match="unspecified launch failure"):
+            ask(server, leaves_of(8))
+        assert len(ask(server, leaves_of(8)).values) == 8
+        assert server.trouble == "the device failed and was left: CUDA error: unspecified launch failure"
+        assert server.stats().failed == 1
     finally:
         server.close()
 
