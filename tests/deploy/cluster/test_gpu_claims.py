@@ -34,8 +34,8 @@ def test_a_gpu_that_fails_during_a_run_is_left(start: Start) -> None:
         state["failures"])
     games, step = state["totals"]["games"], state["status"]["step"]
     state = run.until(lambda s: s["totals"]["games"] > games + 50 and s["status"]["step"] > step, 120, "games go on")
-    incarnations = {name: process["incarnation"] for name, process in state["processes"].items()}
-    assert {incarnations[name] for name in ("inference 0", "self_play 0", "self_play 1")} == {0}, (incarnations, run.text)
+    started = {name: process["incarnation"] for name, process in state["processes"].items()}
+    assert not any(started[name] for name in ("inference 0", "self_play 0", "self_play 1")), (started, run.text)
     assert "after 300 batches" in "".join(state["status"]["runtimes"])
     run.check_games()
 
