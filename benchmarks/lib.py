@@ -17,6 +17,7 @@ import shlex
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,21 @@ def main() -> None:
     if not options.append:
         forget_machine(options.results)
     record(options.results, shlex.join(["shusaku", *options.command]), name=options.name, runs=runs)
+
+
+def measure_networks(
+    about: str | None, file: str, command: str, networks: Mapping[str, list[str]],
+    measure: Callable[[list[str]], dict[str, Any]],
+) -> None:
+    """The program of a script that measures each network by its overrides; with `--record` among the results."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", help="among the results")
+    records = parser.parse_args().record
+    for name, words in networks.items():
+        line = {"network": name, **measure(words)}
+        print(json.dumps(line), flush=True)
+        if records:
+            record(file, command, **line)
 
 
 def run_shusaku(arguments: list[str], cores: str | None = None) -> dict[str, Any]:

@@ -7,9 +7,9 @@ Source: NVIDIA, "Multi-Process Service", appendix "Tools and Interface Reference
 import os
 from pathlib import Path
 
-# Of its share, which the learner takes: half of the threads would double the time of a batch that players wait for.  A
-# lower priority (CUDA_MPS_CLIENT_PRIORITY) is no way: beside a server that is always busy it learned nothing at all.
-YIELDS = 0.8
+# What a learner takes of its share: half of the threads would double the time of a batch that players wait for.  A
+# lower priority (CUDA_MPS_CLIENT_PRIORITY) is no way: beside a server that is always busy it made no step at all.
+OF_ITS_SHARE = 0.8
 PIPES = "/tmp/nvidia-mps"  # unless CUDA_MPS_PIPE_DIRECTORY names another directory
 
 
@@ -19,10 +19,10 @@ def mps_runs() -> bool:
 
 
 def yield_to_others(share: float) -> None:
-    """Leaves other processes on the GPU more than all but `share` of its threads, and their kernels run beside its own.
+    """Takes four fifths of its `share` of the GPU's threads and leaves the rest to other processes on it.
 
     Nothing happens unless MPS runs, or to a process with a GPU of its own.  Called before CUDA is first used; what the
     user has set stays.
     """
     if mps_runs() and 0 < share < 1:
-        os.environ.setdefault("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", f"{100 * YIELDS * share:.0f}")
+        os.environ.setdefault("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", f"{100 * OF_ITS_SHARE * share:.0f}")

@@ -50,7 +50,10 @@ class SplitEvaluate(Evaluate, Protocol):
 
 @runtime_checkable
 class SplitEvaluator(SplitEvaluate, Evaluator, Protocol):
-    """An evaluator with two halves; up to `depth` batches may be in flight."""
+    """An evaluator with two halves; up to `depth` batches may be in flight.
+
+    If it is more than one, another thread than that of `begin` may call `finish`.
+    """
 
     depth: int
 

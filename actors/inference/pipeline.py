@@ -119,9 +119,11 @@ class BatchPipeline:
 
     def wait_for_room(self, rows: int) -> None:
         """Until a batch of so many positions may be begun: one that is larger than any size runs alone."""
-        most = self.depth if rows <= self.sizes[-1] else 1
         with self._changed:
-            self._changed.wait_for(lambda: len(self._in_flight) < most or self._is_closed)
+            self._changed.wait_for(lambda: self._has_room_for(rows) or self._is_closed)
+
+    def _has_room_for(self, rows: int) -> bool:
+        return len(self._in_flight) < (self.depth if rows <= self.sizes[-1] else 1)
 
     def begin(self, batch: RequestBatch, columns: Sequence[NDArray[np.generic]]) -> None:
         """Starts a batch, whose leaves are these columns, in the smallest evaluator that holds it; there must be room.
@@ -129,7 +131,7 @@ class BatchPipeline:
         Unless it is larger than any, it lies in `inputs`.  A larger one is computed synchronously, in parts.
         """
         assert self._weights is not None, "load() first"
-        assert len(self._in_flight) < (self.depth if batch.rows <= self.sizes[-1] else 1), "wait_for_room() first"
+        assert self._has_room_for(batch.rows), "wait_for_room() first"
         size = self._last_size = next((size for size in self.sizes if size >= batch.rows), self.sizes[-1])
         evaluator = self._evaluators[size]
         if evaluator.version != self._weights.version:
@@ -160,8 +162,9 @@ class BatchPipeline:
         now = time.monotonic()
         with self._changed:
             begun_at = max(oldest.begun_at, self._last_end)
-            before = self._seconds.get(oldest.size, now - begun_at)
-            self._seconds[oldest.size] = now - begun_at + (1 - SMOOTHING) * (before - (now - begun_at))
+            spent = now - begun_at
+            before = self._seconds.get(oldest.size, spent)
+            self._seconds[oldest.size] = SMOOTHING * spent + (1 - SMOOTHING) * before
             self._last_end = now
         return Finished(evaluation, begun_at, now)
 

@@ -8,8 +8,6 @@ the arithmetic of one step (a convolution's gradients to its input and to its we
 profile of the learner's steps says where their time goes.
 """
 
-import argparse
-import json
 import statistics
 import time
 from collections import Counter
@@ -20,7 +18,7 @@ from unittest.mock import patch
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.lib import record
+from benchmarks.lib import measure_networks
 from shusaku.common.network import norm_relu
 from shusaku.common.network.network import Network
 from shusaku.deploy.bench.learner import learner_and_batch
@@ -32,7 +30,7 @@ ROUNDS, STEPS, PROFILED = 9, 8, 10
 COMMAND = "taskset -c 0 python -m benchmarks.speed.learner_bare --record"
 PARTS = {  # of the profile: what an operator's name begins with -> part
     "aten::mkldnn_convolution": "convolutions, forward", "aten::convolution_backward": "convolutions, backward",
-    "NormRelu": "norms", "_NormRelu": "norms", "aten::batch_norm": "norms", "aten::native_batch_norm": "norms",
+    "_NormRelu": "norms", "aten::batch_norm": "norms", "aten::native_batch_norm": "norms",
     "aten::linear": "dense layers", "aten::addmm": "dense layers", "aten::mm": "dense layers",
     "aten::copy_": "copies and casts", "aten::_foreach": "optimizer, average, clipping",
     "aten::lerp": "optimizer, average, clipping", "aten::threshold_backward": "ReLU, backward",
@@ -40,15 +38,8 @@ PARTS = {  # of the profile: what an operator's name begins with -> part
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help="among the results")
-    records = parser.parse_args().record
     torch.set_num_threads(1)
-    for name, words in NETWORKS.items():
-        line = {"network": name, **measure(words)}
-        print(json.dumps(line), flush=True)
-        if records:
-            record("learner_bare.jsonl", COMMAND, **line)
+    measure_networks(__doc__, "learner_bare.jsonl", COMMAND, NETWORKS, measure)
 
 
 def measure(words: list[str]) -> dict[str, Any]:

@@ -5,15 +5,14 @@
 By processor time, not the clock; the medians of several rounds of both, and the median of the rounds' ratios.
 """
 
-import argparse
-import json
 import statistics
 import time
+from typing import Any
 from unittest.mock import patch
 
 import torch
 
-from benchmarks.lib import record
+from benchmarks.lib import measure_networks
 from shusaku.common.network import norm_relu
 from shusaku.deploy.bench.learner import learner_and_batch
 from shusaku.deploy.cli.overrides import compose
@@ -25,18 +24,11 @@ COMMAND = "taskset -c 0 python -m benchmarks.speed.learner_norms --record"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help="among the results")
-    records = parser.parse_args().record
     torch.set_num_threads(1)
-    for name, words in NETWORKS.items():
-        line = {"network": name, **measure(words)}
-        print(json.dumps(line), flush=True)
-        if records:
-            record("learner_norms.jsonl", COMMAND, **line)
+    measure_networks(__doc__, "learner_norms.jsonl", COMMAND, NETWORKS, measure)
 
 
-def measure(words: list[str]) -> dict[str, float | str]:
+def measure(words: list[str]) -> dict[str, Any]:
     """Milliseconds of a step either way."""
     config = compose(words)
     learner, batch = learner_and_batch(config)
