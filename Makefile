@@ -157,7 +157,7 @@ lint: install
 
 # clang-tidy takes about a minute on two cores, so it runs only after a change of the core; these files include its
 # search, rows and bindings, and the games that it holds for so far.
-TIDY := $(addprefix common/core/bindings/,analysis.cpp games.cpp registry.cpp rows.cpp search.cpp) \
+TIDY := $(addprefix common/core/bindings/,analysis.cpp games.cpp network.cpp registry.cpp rows.cpp search.cpp) \
   $(addprefix common/core/bindings/games/,chess.cpp external_short.cpp go.cpp python_rules.cpp tic_tac_toe.cpp)
 build/.tidied: .clang-tidy $(CORE) | $(VENV)/.installed
 	commands=$$(ls -t build/*/compile_commands.json | head -1)

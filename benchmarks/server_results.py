@@ -128,5 +128,29 @@ def learner_bare() -> str:
     return f"{table(header, rows)}\n\n{sources(lines)}"
 
 
+def core_floats() -> str:
+    """A position in floats on one core, by the core and by other runtimes."""
+    lines = list(read_results("float_tower.jsonl"))
+    rows = []
+    for line in lines:
+        least = line["microseconds"]
+        others = [least[name] for name in ("openvino", "torch")]
+        rows.append((line["preset"], f"{least['core']:,.0f} µs", *(f"{time:,.0f} µs" for time in others),
+                     f"{min(others) / least['core']:.2f}",
+                     f"{least['core load'] / 1e3:.1f}, {least['openvino load'] / 1e3:.1f} ms"))
+    header = ("network", "core", "OpenVINO", "torch", "times as fast", "new weights: core, OpenVINO")
+    return f"{table(header, rows)}\n\n{sources(lines)}"
+
+
+def learner_convolutions() -> str:
+    """A gradient step in floats on one core, by the core's convolutions and by torch's."""
+    lines = list(read_results("learner_convolutions.jsonl"))
+    rows = [(line["network"], f"{line['core_ms']:.0f} ms ({number(1e3 * line['batch'] / line['core_ms'])} rows/s)",
+             f"{line['torch_ms']:.0f} ms", f"{line['ratio']:.2f} ({line['ratio_low']:.2f} – {line['ratio_high']:.2f})")
+            for line in lines]
+    header = ("network, batch of 256", "with the core's convolutions", "with torch's", "times as fast")
+    return f"{table(header, rows)}\n\n{sources(lines)}"
+
+
 BLOCKS: tuple[Callable[[], str], ...] = (
-    served, encryption, simulated_gpu, precisions, many_actors, gpu, learner_bare)
+    served, encryption, simulated_gpu, precisions, many_actors, gpu, learner_bare, core_floats, learner_convolutions)

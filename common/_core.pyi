@@ -401,6 +401,47 @@ class Int8Tower:
     ) -> None:
         """The first rows of planes [S, H, W, C] in bf16 -> logits [S, A] and values [S]; the GIL is released."""
 
+class FloatTower:
+    """A small residual tower of floats: network/float_tower.h.  One thread at a time."""
+
+    @staticmethod
+    def make(
+        planes: int, height: int, width: int, actions: int, filters: int, blocks: int, policy_filters: int,
+        value_filters: int, value_hidden: int, is_policy_by_cell: bool,
+    ) -> FloatTower | None:
+        """Without weights; None unless the filters are a multiple of 16."""
+    def set_layer(self, layer: int, weights: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
+        """[F, C, 3, 3] of layer 0, [F, F, 3, 3] of the others, and [F]; ValueError for other sizes, as all of these."""
+    def set_policy(
+        self, features: NDArray[np.float32], features_bias: NDArray[np.float32], output: NDArray[np.float32],
+        output_bias: NDArray[np.float32],
+    ) -> None:
+        """[P, F, 1, 1], [P], [A, P * H * W] and [A]; by cell [K, P] and [K]."""
+    def set_value(
+        self, features: NDArray[np.float32], features_bias: NDArray[np.float32], hidden: NDArray[np.float32],
+        hidden_bias: NDArray[np.float32], output: NDArray[np.float32], output_bias: NDArray[np.float32],
+    ) -> None:
+        """[V, F, 1, 1], [V], [N, V * H * W], [N], [1, N] and [1]."""
+    def run(
+        self, planes: NDArray[np.float32], rows: int, logits: NDArray[np.float32], values: NDArray[np.float32]
+    ) -> None:
+        """The first rows of planes [S, H, W, C] -> logits [S, A] and values [S]; the GIL is released."""
+
+def convolution_forward(
+    sizes: tuple[int, int, int, int, int, int], x: int, kernels: int, strides: tuple[int, int, int], y: int
+) -> None:
+    """Computes y, the 3x3 convolution of x: network/convolution_step.h.
+
+    `sizes`: boards, height, width, inputs, outputs, threads.  At these addresses x and y are [boards, height, width,
+    inputs] and [..., outputs] of float, and the kernels lie by strides of output, input and tap.  The GIL is released.
+    """
+
+def convolution_backward(
+    sizes: tuple[int, int, int, int, int, int], y_gradient: int, x: int, kernels: int, strides: tuple[int, int, int],
+    x_gradient: int, kernel_gradients: int, gradient_strides: tuple[int, int, int],
+) -> None:
+    """The way back, of the same shapes; the address of the gradient of x may be 0."""
+
 def norm_relu_fits(is_bf16: bool, rows: int, channels: int) -> bool:
     """Whether the next two take so many rows of so many channels: network/norm_relu.h."""
 

@@ -68,6 +68,16 @@ def cpu_has_int8() -> bool:
     return bool(cpu_flags() & INT8_FLAGS)
 
 
+@cache
+def core_floats_are_fastest() -> bool:
+    """Whether the core's convolutions of floats are known to be faster than other runtimes' on this processor.
+
+    On x86 with AVX2 and without AVX-512 they are (`benchmarks.speed.core_towers`, `benchmarks.speed.learner_parts`);
+    elsewhere they have not been measured.
+    """
+    return "avx2" in cpu_flags() and "avx512f" not in cpu_flags()
+
+
 def choose_precision(wanted: str, device: str, key: str, *, half: str = "fp16") -> Precision:
     """The format to compute in, given `auto`, `fp32`, `bf16`, `fp16` or `int8` and the device `cpu` or `cuda`.
 

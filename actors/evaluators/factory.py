@@ -8,6 +8,7 @@ from shusaku.actors.evaluators.buckets import BucketedEvaluator, make_buckets
 from shusaku.actors.evaluators.core_runtime import with_core
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.actors.evaluators.evaluator import Evaluator, MeasurableEvaluator, Runtime
+from shusaku.actors.evaluators.float_tower import core_float_runtimes
 from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.actors.evaluators.simulated_gpu import SimulatedGpu
 from shusaku.common._core import Game
@@ -77,7 +78,10 @@ def network_maker(
         return partial(CudaEvaluator, on_gpu, program=inference.gpu_program)
     name, why = choose_runtime(inference)
     make_runtime: Callable[[int], Runtime]
-    if name == "openvino":
+    core = core_float_runtimes(tower, precision) if inference.runtime == "auto" else None
+    if core is not None:
+        make_runtime = core
+    elif name == "openvino":
         from shusaku.actors.evaluators.openvino import OpenVINORuntime
 
         def make_openvino(size: int) -> Runtime:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import Inputs
+from shusaku.actors.evaluators.core_layers import core_sizes, head_tensors
 from shusaku.common._core import Int8Tower
 from shusaku.common.hardware import cpu_flags
 from shusaku.common.network.tower import Tensors, TowerShape, quantised_layers
@@ -28,11 +29,10 @@ class CoreInt8Tower:
     @classmethod
     def make(cls, tower: TowerShape) -> "CoreInt8Tower | None":
         """None where the core has none for such a tower, or for this processor."""
-        (c, h, w), n = tower.planes, tower.network
-        if tower.is_plain or n.squeeze or tower.heads or not n.blocks or "amx_int8" in cpu_flags():
+        sizes = core_sizes(tower)
+        if sizes is None or "amx_int8" in cpu_flags():
             return None
-        core = Int8Tower.make(c, h, w, tower.num_actions, n.filters, n.blocks, n.policy_filters, n.value_filters,
-                              n.value_hidden, n.policy_head == "planes")
+        core = Int8Tower.make(*sizes)
         return None if core is None else cls(core, tower)
 
     def load(self, constants: Tensors, scales: dict[str, float]) -> None:
@@ -49,8 +49,9 @@ class CoreInt8Tower:
             unit = np.float32(steps[number + 1] if is_first else 1)
             after = 0.0 if is_first else steps[number + 1] if number + 1 < len(layers) else 1.0
             self._core.set_layer(number, integers, slope * unit, bias * unit, after)
-        self._core.set_policy(*_of(constants, "heads.policy", "features", "output"))
-        self._core.set_value(*_of(constants, "heads.value", "features", "hidden", "output"))
+        policy, value = head_tensors(constants)
+        self._core.set_policy(*policy)
+        self._core.set_value(*value)
 
     def run(self, inputs: Inputs, rows: int, policy: Any, values: Any) -> None:
         """Planes [S, H, W, C] -> logits [S, A] and values [S] of the first rows; the GIL is released."""
@@ -61,9 +62,3 @@ def rounded_kernel(kernel: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArr
     """255 steps around 0 for [F, I, 3, 3], and the size of a step of each output channel [F, 1, 1, 1]."""
     step = np.maximum(np.abs(kernel).max((1, 2, 3), keepdims=True), 1e-12).astype(np.float32) / np.float32(127)
     return np.round(kernel / step).astype(np.int8), step
-
-
-def _of(constants: Tensors, head: str, *layers: str) -> list[Any]:
-    """Weights and bias of each layer of a head."""
-    return [np.ascontiguousarray(constants[f"{head}.{layer}.{part}"])
-            for layer in layers for part in ("weight", "bias")]

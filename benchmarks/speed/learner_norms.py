@@ -7,6 +7,8 @@ By processor time, not the clock; the medians of several rounds of both, and the
 
 import statistics
 import time
+from functools import partial
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -25,11 +27,12 @@ COMMAND = "taskset -c 0 python -m benchmarks.speed.learner_norms --record"
 
 def main() -> None:
     torch.set_num_threads(1)
-    measure_networks(__doc__, "learner_norms.jsonl", COMMAND, NETWORKS, measure)
+    measure_networks(__doc__, "learner_norms.jsonl", COMMAND, NETWORKS,
+                     partial(compare, norm_relu, ("joined_ms", "apart_ms")))
 
 
-def measure(words: list[str]) -> dict[str, Any]:
-    """Milliseconds of a step either way."""
+def compare(module: ModuleType, names: tuple[str, str], words: list[str]) -> dict[str, Any]:
+    """Milliseconds of a step by the core's operation of this module, and by torch's; `names` of the two."""
     config = compose(words)
     learner, batch = learner_and_batch(config)
 
@@ -40,14 +43,14 @@ def measure(words: list[str]) -> dict[str, Any]:
             learner.step(batch)
         return 1e3 * (time.process_time() - begin) / STEPS
 
-    joined, apart = [], []
+    by_core, by_torch = [], []
     for _ in range(ROUNDS):
-        joined.append(milliseconds())
-        with patch.object(norm_relu, "_fits", return_value=False):
-            apart.append(milliseconds())
-    ratios = [torchs / ours for ours, torchs in zip(joined, apart, strict=True)]
-    return {"batch": config.learner.batch_size, "joined_ms": round(statistics.median(joined), 2),
-            "apart_ms": round(statistics.median(apart), 2), "ratio": round(statistics.median(ratios), 3),
+        by_core.append(milliseconds())
+        with patch.object(module, "_fits", return_value=False):
+            by_torch.append(milliseconds())
+    ratios = [torchs / ours for ours, torchs in zip(by_core, by_torch, strict=True)]
+    return {"batch": config.learner.batch_size, names[0]: round(statistics.median(by_core), 2),
+            names[1]: round(statistics.median(by_torch), 2), "ratio": round(statistics.median(ratios), 3),
             "ratio_low": round(min(ratios), 3), "ratio_high": round(max(ratios), 3), "runtime": learner.description}
 
 

@@ -83,7 +83,7 @@ class InferenceConfig(OnDevice):
     servers: int = 0  # inference servers, with placement server; auto (0): one, or one for each GPU that serves
     gpus_per_server: float = 0.0  # of Ray's; auto (0): one, or half of one if the learner takes the other half
     deadline_ms: float = 2.0  # a server waits no longer than this for more positions
-    runtime: str = "auto"  # openvino | torch; auto: torch on a GPU; uniform | pseudo_random | simulated_gpu: none
+    runtime: str = "auto"  # openvino | torch; auto: these or the core; uniform | pseudo_random | simulated_gpu: none
     simulated_gpu_batch_ms: float = 10.0  # runtime=simulated_gpu: what a batch takes, and
     simulated_gpu_row_us: float = 0.0  # each row of it, used or not
     simulated_gpu_batches: int = 0  # after which it fails for good, to see what a run does then; 0: never

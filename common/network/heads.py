@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from shusaku.common.config.schema import NetworkConfig
+from shusaku.common.network.convolution import convolve
 from shusaku.common.network.norm_relu import norm_relu
 from shusaku.common.network.tower import NORM_EPSILON, TowerShape
 
@@ -21,12 +22,12 @@ class Normed(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, inputs, H, W] -> [B, outputs, H, W]."""
-        y: Tensor = self.norm(self.conv(x))
+        y: Tensor = self.norm(convolve(self.conv, x))
         return y
 
     def relu(self, x: Tensor, skip: Tensor | None = None) -> Tensor:
         """[B, inputs, H, W], [B, outputs, H, W] or none -> [B, outputs, H, W]: ReLU of this and the skip."""
-        return norm_relu(self.norm, self.conv(x), skip)
+        return norm_relu(self.norm, convolve(self.conv, x), skip)
 
 
 def of_cells(linear: nn.Linear, y: Tensor) -> Tensor:

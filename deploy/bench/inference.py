@@ -35,8 +35,8 @@ def measure_inference(config: Config) -> dict[str, Any]:
         torch.set_num_threads(1)  # as an actor has
     rows = []
     for runtime, precision in choices:
-        # OpenVINO alone is what has to be asked for: the core may compute small towers for it.
-        asked = config.inference.runtime if runtime == "openvino" else runtime
+        # The usual one alone is what has to be asked for: the core may compute small towers for it.
+        asked = config.inference.runtime if runtime == choose_runtime(config.inference)[0] else runtime
         inference = replace(config.inference, runtime=asked, precision=precision)
         try:
             loaded = with_scales(inference, game, config.network, weights)

@@ -15,7 +15,7 @@ from shusaku.actors.evaluators.factory import choose_runtime
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import all_settings
 from shusaku.common.errors import RunError
-from shusaku.common.hardware import processor_name, visible_gpus
+from shusaku.common.hardware import core_floats_are_fastest, processor_name, visible_gpus
 from shusaku.common.measured_choices import MeasuredChoice, find_choice, keep_choice, key_of, user_cache
 from shusaku.deploy.bench.precision_speed import (
     MEASURING_SECONDS,
@@ -64,7 +64,7 @@ def _own_key(config: Config) -> str:
 def _key(config: Config, names: Sequence[str]) -> str:
     """Whatever the measurement depends on."""
     return key_of(
-        processor_name(), len(os.sched_getaffinity(0)), names, config.inference.runtime,
+        processor_name(), core_floats_are_fastest(), len(os.sched_getaffinity(0)), names, config.inference.runtime,
         choose_runtime(config.inference)[0], *(_version(package) for package in ("openvino", "torch", "numpy")),
         asdict(config.game), asdict(config.network), all_settings(config.search), config.actors.games,
         config.actors.count, config.replay.samples_per_position, config.learner.batch_size,

@@ -1,8 +1,11 @@
-// The network on a CPU, in Python: small towers in 8 bits, and the norms of a gradient step, whose tensors come as
-// addresses.
+// The network on a CPU, in Python: small towers in floats and in 8 bits, and the norms of a gradient step, whose
+// tensors come as addresses.
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 
 #include "bindings/arrays.h"
+#include "network/convolution_step.h"
+#include "network/float_tower.h"
 #include "network/int8_tower.h"
 #include "network/norm_relu.h"
 
@@ -40,6 +43,20 @@ T* at(Address address) {
   return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr): torch names memory so
 }
 
+// [boards, height, width, inputs, outputs, threads], and strides of [output, input, tap].
+using Sizes = std::tuple<int, int, int, int, int, int>;
+using Strides = std::tuple<std::ptrdiff_t, std::ptrdiff_t, std::ptrdiff_t>;
+
+ConvolutionSizes checked_sizes(const Sizes& sizes) {
+  const auto [boards, height, width, inputs, outputs, threads] = sizes;
+  require(boards >= 0 && height > 0 && width > 0 && inputs > 0 && outputs > 0 && inputs % 16 == 0 && outputs % 16 == 0,
+          std::to_string(inputs) + " inputs and " + std::to_string(outputs) + " outputs, not multiples of 16");
+  return {boards, height, width, inputs, outputs, threads};
+}
+KernelStrides strides_of(const Strides& strides) {
+  return {std::get<0>(strides), std::get<1>(strides), std::get<2>(strides)};
+}
+
 std::unique_ptr<Int8Tower> make_tower(int planes, int height, int width, int actions, int filters, int blocks,
                                       int policy_filters, int value_filters, int value_hidden, bool is_policy_by_cell) {
   const Int8Kernels* kernels = has_bf16() && has_vnni() ? int8_kernels(filters) : nullptr;
@@ -49,8 +66,16 @@ std::unique_ptr<Int8Tower> make_tower(int planes, int height, int width, int act
   return std::make_unique<Int8Tower>(*kernels, sizes);
 }
 
-void run_tower(Int8Tower& tower, In<std::uint16_t, 4> planes, std::size_t rows, Out<float, 2> logits,
-               Out<float, 1> values) {
+std::unique_ptr<FloatTower> make_float_tower(int planes, int height, int width, int actions, int filters, int blocks,
+                                             int policy_filters, int value_filters, int value_hidden,
+                                             bool is_policy_by_cell) {
+  if (filters % 16 != 0) return nullptr;
+  return std::make_unique<FloatTower>(TowerSizes{planes, height, width, actions, filters, blocks, policy_filters,
+                                                 value_filters, value_hidden, is_policy_by_cell});
+}
+
+template <class Tower, class T>
+void run_tower(Tower& tower, In<T, 4> planes, std::size_t rows, Out<float, 2> logits, Out<float, 1> values) {
   const TowerSizes& s = tower.sizes();
   require(planes.shape(1) == std::size_t(s.height) && planes.shape(2) == std::size_t(s.width) &&
               planes.shape(3) == std::size_t(s.planes) && logits.shape(1) == std::size_t(s.actions),
@@ -61,10 +86,48 @@ void run_tower(Int8Tower& tower, In<std::uint16_t, 4> planes, std::size_t rows, 
   tower.run(planes.data(), rows, logits.data(), values.data());
 }
 
+template <class Tower>
+void set_policy(Tower& tower, In<float, 4> features, In<float, 1> features_bias, In<float, 2> output,
+                In<float, 1> output_bias) {
+  const TowerSizes& s = tower.sizes();
+  const int outputs = s.is_policy_by_cell ? s.cell_actions() : s.actions;
+  const int inputs = s.is_policy_by_cell ? s.policy_filters : s.policy_filters * s.cells();
+  require(features.size() == std::size_t(s.policy_filters * s.filters) &&
+              features_bias.size() == std::size_t(s.policy_filters) &&
+              output.size() == std::size_t(outputs) * std::size_t(inputs) && output_bias.size() == std::size_t(outputs),
+          "a policy head of another tower");
+  tower.heads().set_policy(features.data(), features_bias.data(), output.data(), output_bias.data());
+}
+
+template <class Tower>
+void set_value(Tower& tower, In<float, 4> features, In<float, 1> features_bias, In<float, 2> hidden,
+               In<float, 1> hidden_bias, In<float, 2> output, In<float, 1> output_bias) {
+  const TowerSizes& s = tower.sizes();
+  require(features.size() == std::size_t(s.value_filters * s.filters) &&
+              features_bias.size() == std::size_t(s.value_filters) &&
+              hidden.size() == std::size_t(s.value_hidden) * std::size_t(s.value_filters * s.cells()) &&
+              hidden_bias.size() == std::size_t(s.value_hidden) && output.size() == std::size_t(s.value_hidden) &&
+              output_bias.size() == 1,
+          "a value head of another tower");
+  tower.heads().set_value(features.data(), features_bias.data(), hidden.data(), hidden_bias.data(), output.data(),
+                          output_bias.data());
+}
+
+// What the towers of all kinds of numbers have alike.
+template <class Tower, class T>
+void bind_heads_and_run(nb::class_<Tower>& tower) {
+  tower.def("set_policy", &set_policy<Tower>, "features"_a, "features_bias"_a, "output"_a, "output_bias"_a)
+      .def("set_value", &set_value<Tower>, "features"_a, "features_bias"_a, "hidden"_a, "hidden_bias"_a, "output"_a,
+           "output_bias"_a)
+      .def("run", &run_tower<Tower, T>, "planes"_a.noconvert(), "rows"_a, "logits"_a.noconvert(),
+           "values"_a.noconvert());
+}
+
 }  // namespace
 
 void bind_network(nb::module_& m) {
-  nb::class_<Int8Tower>(m, "Int8Tower")
+  nb::class_<Int8Tower> int8_tower(m, "Int8Tower");
+  int8_tower
       .def_static("make", &make_tower, "planes"_a, "height"_a, "width"_a, "actions"_a, "filters"_a, "blocks"_a,
                   "policy_filters"_a, "value_filters"_a, "value_hidden"_a, "is_policy_by_cell"_a)
       .def(
@@ -86,38 +149,44 @@ void bind_network(nb::module_& m) {
                     "a layer of another tower");
             tower.set_layer(layer, weights.data(), slope.data(), shift.data(), steps);
           },
-          "layer"_a, "weights"_a, "slope"_a, "shift"_a, "steps"_a)
+          "layer"_a, "weights"_a, "slope"_a, "shift"_a, "steps"_a);
+  bind_heads_and_run<Int8Tower, std::uint16_t>(int8_tower);
+  nb::class_<FloatTower> float_tower(m, "FloatTower");
+  float_tower
+      .def_static("make", &make_float_tower, "planes"_a, "height"_a, "width"_a, "actions"_a, "filters"_a, "blocks"_a,
+                  "policy_filters"_a, "value_filters"_a, "value_hidden"_a, "is_policy_by_cell"_a)
       .def(
-          "set_policy",
-          [](Int8Tower& tower, In<float, 4> features, In<float, 1> features_bias, In<float, 2> output,
-             In<float, 1> output_bias) {
+          "set_layer",
+          [](FloatTower& tower, int layer, In<float, 4> weights, In<float, 1> bias) {
             const TowerSizes& s = tower.sizes();
-            const int outputs = s.is_policy_by_cell ? s.cell_actions() : s.actions;
-            const int inputs = s.is_policy_by_cell ? s.policy_filters : s.policy_filters * s.cells();
-            require(features.size() == std::size_t(s.policy_filters * s.filters) &&
-                        features_bias.size() == std::size_t(s.policy_filters) &&
-                        output.size() == std::size_t(outputs) * std::size_t(inputs) &&
-                        output_bias.size() == std::size_t(outputs),
-                    "a policy head of another tower");
-            tower.set_policy(features.data(), features_bias.data(), output.data(), output_bias.data());
+            require(layer >= 0 && layer <= 2 * s.blocks &&
+                        weights.size() == std::size_t(9 * (layer == 0 ? s.planes : s.filters) * s.filters) &&
+                        bias.size() == std::size_t(s.filters),
+                    "a layer of another tower");
+            tower.set_layer(layer, weights.data(), bias.data());
           },
-          "features"_a, "features_bias"_a, "output"_a, "output_bias"_a)
-      .def(
-          "set_value",
-          [](Int8Tower& tower, In<float, 4> features, In<float, 1> features_bias, In<float, 2> hidden,
-             In<float, 1> hidden_bias, In<float, 2> output, In<float, 1> output_bias) {
-            const TowerSizes& s = tower.sizes();
-            require(features.size() == std::size_t(s.value_filters * s.filters) &&
-                        features_bias.size() == std::size_t(s.value_filters) &&
-                        hidden.size() == std::size_t(s.value_hidden) * std::size_t(s.value_filters * s.cells()) &&
-                        hidden_bias.size() == std::size_t(s.value_hidden) &&
-                        output.size() == std::size_t(s.value_hidden) && output_bias.size() == 1,
-                    "a value head of another tower");
-            tower.set_value(features.data(), features_bias.data(), hidden.data(), hidden_bias.data(), output.data(),
-                            output_bias.data());
-          },
-          "features"_a, "features_bias"_a, "hidden"_a, "hidden_bias"_a, "output"_a, "output_bias"_a)
-      .def("run", &run_tower, "planes"_a.noconvert(), "rows"_a, "logits"_a.noconvert(), "values"_a.noconvert());
+          "layer"_a, "weights"_a, "bias"_a);
+  bind_heads_and_run<FloatTower, float>(float_tower);
+  m.def(
+      "convolution_forward",
+      [](const Sizes& sizes, Address x, Address kernels, const Strides& strides, Address y) {
+        const ConvolutionSizes own = checked_sizes(sizes);
+        const nb::gil_scoped_release nogil;
+        convolution_forward(own, at<const float>(x), at<const float>(kernels), strides_of(strides), at<float>(y));
+      },
+      "sizes"_a, "x"_a, "kernels"_a, "strides"_a, "y"_a);
+  m.def(
+      "convolution_backward",
+      [](const Sizes& sizes, Address y_gradient, Address x, Address kernels, const Strides& strides, Address x_gradient,
+         Address kernel_gradients, const Strides& gradient_strides) {
+        const ConvolutionSizes own = checked_sizes(sizes);
+        const nb::gil_scoped_release nogil;
+        convolution_backward(own, at<const float>(y_gradient), at<const float>(x), at<const float>(kernels),
+                             strides_of(strides), at<float>(x_gradient), at<float>(kernel_gradients),
+                             strides_of(gradient_strides));
+      },
+      "sizes"_a, "y_gradient"_a, "x"_a, "kernels"_a, "strides"_a, "x_gradient"_a, "kernel_gradients"_a,
+      "gradient_strides"_a);
   m.def(
       "norm_relu_fits",
       [](bool is_bf16, std::size_t rows, int channels) {

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "network/dense_layer.h"
+
 namespace shusaku {
 
 struct BoardShape {
@@ -21,7 +23,7 @@ struct BoardShape {
 
 // A 3x3 convolution of 8-bit numbers, and what becomes of its sums: slope * sum + shift, [filters] each.
 struct Int8Layer {
-  const int8_t* weights;  // 64-byte aligned; `packed_place` says where
+  const int8_t* weights;  // 64-byte aligned; as Packing says
   const float *slope, *shift;
   float steps;  // of what is added to the skip, a unit; 0: the first layer of a block, whose slope and shift have it
 };
@@ -34,13 +36,6 @@ struct PlanesLayer {
   float steps;  // of its output, a unit
 };
 
-// From `inputs`, an even number of bf16, to a multiple of 16 outputs.
-struct DenseLayer {
-  const uint16_t* weights;
-  const float* bias;
-  int inputs, outputs;
-};
-
 struct Int8Kernels {
   // `in` and `out` are 8-bit boards, `x` is the skip, a board of floats: out = steps * ReLU(layer(in)), or, in the
   // second layer of a block, x = ReLU(layer(in) + x) and out = steps * x; rounded to the nearest, 255 at most.
@@ -49,23 +44,11 @@ struct Int8Kernels {
   void (*begin)(const PlanesLayer& layer, BoardShape shape, const uint16_t* in, float* x, uint8_t* out);
   // To bf16, a multiple of 16 numbers.
   void (*round)(const float* x, size_t numbers, uint16_t* y);
-  // ReLU(layer(x)) of rows of x, in bf16.
-  void (*features)(const DenseLayer& layer, const uint16_t* x, size_t x_stride, int rows, uint16_t* y, size_t y_stride);
-  // layer(x) of rows of x.
-  void (*multiply)(const DenseLayer& layer, const uint16_t* x, size_t x_stride, int rows, float* y, size_t y_stride);
+  DenseKernels<uint16_t> heads;  // of bf16
 };
 
 // For towers of so many filters; null if there are none, or the file was compiled for other processors.  They need
 // AVX-512 with VNNI and BF16.
 const Int8Kernels* int8_kernels(int filters);
-
-// Where the weight of an input and an output lies: `together` inputs (four of 8 bits, two of bf16) of 32 outputs stand
-// together, as the processor multiplies them; the outputs behind the last 32 stand in a block of 16.  A convolution has
-// inputs for each tap.
-constexpr size_t packed_place(int inputs, int outputs, int together, int input, int output) {
-  const int block = output / 32 * 32, wide = outputs - block < 32 ? 16 : 32;
-  return size_t(block) * size_t(inputs) + size_t(input / together) * size_t(wide * together) +
-         size_t((output - block) * together + input % together);
-}
 
 }  // namespace shusaku

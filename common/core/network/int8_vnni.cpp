@@ -228,7 +228,8 @@ struct MultiplyRows {
 };
 
 template <class Y, bool kIsFeatures>
-void multiply_all(const DenseLayer& layer, const uint16_t* x, size_t x_stride, int rows, Y* y, size_t y_stride) {
+void multiply_all(const DenseLayer<uint16_t>& layer, const uint16_t* x, size_t x_stride, int rows, Y* y,
+                  size_t y_stride) {
   int o = 0;
   for (; o + 32 <= layer.outputs; o += 32)
     in_parts(rows,
@@ -240,16 +241,18 @@ void multiply_all(const DenseLayer& layer, const uint16_t* x, size_t x_stride, i
                                           layer.bias + o, y + o, y_stride});
 }
 
-void features(const DenseLayer& layer, const uint16_t* x, size_t x_stride, int rows, uint16_t* y, size_t y_stride) {
+void features(const DenseLayer<uint16_t>& layer, const uint16_t* x, size_t x_stride, int rows, uint16_t* y,
+              size_t y_stride) {
   multiply_all<uint16_t, true>(layer, x, x_stride, rows, y, y_stride);
 }
 
-void multiply(const DenseLayer& layer, const uint16_t* x, size_t x_stride, int rows, float* y, size_t y_stride) {
+void multiply(const DenseLayer<uint16_t>& layer, const uint16_t* x, size_t x_stride, int rows, float* y,
+              size_t y_stride) {
   multiply_all<float, false>(layer, x, x_stride, rows, y, y_stride);
 }
 
 template <int F>
-constexpr Int8Kernels kOf{convolve<F>, begin<F>, round, features, multiply};
+constexpr Int8Kernels kOf{convolve<F>, begin<F>, round, {features, multiply}};
 
 }  // namespace
 

@@ -11,6 +11,7 @@ from evaluator_fixtures import CONFIG, assert_same, expected, leaves_of, trained
 from network_fixtures import weights_of
 from scripted_evaluator import ScriptedEvaluator
 
+from shusaku.actors.evaluators import float_tower
 from shusaku.actors.evaluators.buckets import BucketedEvaluator
 from shusaku.actors.evaluators.channels_last import channels_last
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
@@ -243,6 +244,7 @@ def test_what_the_processor_lacks_is_replaced_and_said(
 def test_without_openvino_torch_computes_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     game = Game("tic_tac_toe")
     monkeypatch.setattr("shusaku.actors.evaluators.factory.find_spec", lambda name: None)
+    monkeypatch.setattr(float_tower, "core_floats_are_fastest", lambda: False)
     monkeypatch.setattr(hardware, "cpu_has_int8", lambda: True)  # else int8 is not chosen at all
     for precision in ("fp32", "int8"):
         evaluator = make_evaluator(game, InferenceConfig(precision=precision), CONFIG, 8)

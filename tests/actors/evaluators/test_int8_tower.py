@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evaluator_fixtures import leaves_of
-from numpy.typing import NDArray
+from plain_sums import OF_CHANNELS, Array, answers_of_sums, convolution, exact_tensors, noisy_planes, noisy_weights
 
 from shusaku.actors.evaluators.channels_last import channels_last
 from shusaku.actors.evaluators.factory import make_evaluator
@@ -14,11 +14,10 @@ from shusaku.actors.evaluators.int8_tower import CoreInt8Tower
 from shusaku.common._core import Game, Int8Tower
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.messages import Weights
-from shusaku.common.network.tower import TowerShape, quantised_layers
-from shusaku.common.network.weights import folded_tensors, random_weights, tower_shape
+from shusaku.common.network.tower import TowerShape
+from shusaku.common.network.weights import folded_tensors, tower_shape
 from shusaku.learner.quantisation import quantise
 
-Array = NDArray[Any]
 SMALL = NetworkConfig(filters=32, blocks=2, policy_filters=4, value_filters=3, value_hidden=20)
 GAMES = {"tic_tac_toe": {}, "connect_four": {}, "go": {"size": 9, "planes": "liberties"}, "hex": {"size": 11},
          "othello": {"size": 6}}
@@ -38,58 +37,24 @@ def bf16(x: Array) -> Array:
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32).astype(np.float64)
 
 
-def convolution(x: Array, kernel: Array) -> Array:
-    """[N, C, H, W], [O, C, 3, 3] -> [N, O, H, W], as sums over the nine neighbours."""
-    _, _, h, w = x.shape
-    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    return sum(np.einsum("nchw,oc->nohw", padded[:, :, r:r + h, c:c + w], kernel[:, :, r, c])
-               for r in range(3) for c in range(3))
-
-
 def expected(weights: Weights, tower: TowerShape, planes: Array) -> tuple[Array, Array]:
     """What `learner.quantisation` describes, with the first layer and the heads in bf16, in double precision."""
-    t = {name: tensor.astype(np.float64) for name, tensor in folded_tensors(weights, tower).items()}
-    column = (slice(None), None, None)
-    x = np.maximum(0, convolution(bf16(planes), bf16(t["stem.weight"])) + t["stem.bias"][column])
+    t = exact_tensors(weights, tower)
 
     def layer(x: Array, name: str) -> Array:
         scale = weights.scales[name]
         steps = np.clip(np.round(x * (255 / scale)), 0, 255)
         step = np.abs(t[f"{name}.weight"]).max((1, 2, 3)) / 127
         integers = np.round(t[f"{name}.weight"] / step[:, None, None, None])
-        return convolution(steps, integers) * (step * scale / 255)[column] + t[f"{name}.bias"][column]
+        return convolution(steps, integers) * (step * scale / 255)[OF_CHANNELS] + t[f"{name}.bias"][OF_CHANNELS]
 
-    for first, second in zip(*[iter(quantised_layers(tower))] * 2, strict=True):
-        x = np.maximum(0, layer(np.maximum(0, layer(x, first)), second) + x)
-
-    def features(head: str) -> Array:
-        kernel = bf16(t[f"heads.{head}.features.weight"])[:, :, 0, 0]
-        sums = np.einsum("nchw,oc->nohw", bf16(x), kernel) + t[f"heads.{head}.features.bias"][column]
-        return bf16(np.maximum(0, sums))
-
-    policy, output = features("policy"), bf16(t["heads.policy.output.weight"])
-    if tower.network.policy_head == "planes":
-        logits = np.einsum("nphw,kp->nhwk", policy, output) + t["heads.policy.output.bias"]
-    else:
-        logits = policy.reshape(len(x), -1) @ output.T + t["heads.policy.output.bias"]
-    hidden = features("value").reshape(len(x), -1) @ bf16(t["heads.value.hidden.weight"]).T
-    hidden = np.maximum(0, hidden + t["heads.value.hidden.bias"])
-    value = hidden @ t["heads.value.output.weight"][0] + t["heads.value.output.bias"]
-    return logits.reshape(len(x), -1), np.tanh(value)
+    return answers_of_sums(t, tower, planes, layer, bf16)
 
 
 def quantised(game: Game, network: NetworkConfig, rows: int) -> tuple[Weights, Array]:
-    """Weights with norms and biases of some size, and positions, half of whose planes hold fractions."""
-    random = np.random.default_rng(4)
-    weights = random_weights(game, network, seed=2)
-    tensors = {
-        name: tensor + random.normal(0, 0.2, tensor.shape).astype(np.float32) if tensor.ndim == 1 else tensor
-        for name, tensor in weights.tensors.items()}
-    tensors = {name: np.abs(tensor) if name.endswith("running_var") else tensor for name, tensor in tensors.items()}
-    planes = (random.random((rows, *game.observation_shape)) < 0.3).astype(np.float32)
-    planes[:, ::2] *= random.random((rows, 1, 1, 1)).astype(np.float32)
-    planes = bf16(planes).astype(np.float32)
-    weights, _ = quantise(replace(weights, tensors=tensors), tower_shape(game, network), planes)
+    """Weights that may be rounded, and positions."""
+    planes = bf16(noisy_planes(game, rows)).astype(np.float32)
+    weights, _ = quantise(noisy_weights(game, network), tower_shape(game, network), planes)
     assert weights.scales
     return weights, planes
 

@@ -1,0 +1,149 @@
+// A 3x3 convolution of a gradient step on a CPU, forward and backward, by Winograd's minimal filtering.
+//
+// Boards are [boards, height, width, channels] of floats (torch: channels_last).  Backward is the derivative of what is
+// computed forward: the gradient of a kernel's numbers at a point is the product of the inputs' and the sums' gradients
+// there, over all tiles.  The gradient of the inputs is a convolution with the turned kernels.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+#include "network/aligned_array.h"
+#include "network/winograd.h"
+
+namespace shusaku {
+
+struct ConvolutionSizes {
+  int boards, height, width, inputs, outputs, threads;  // inputs and outputs are multiples of 16
+};
+
+// Boards of one group, whose tiles are multiplied at once, with the memory for it; of one thread.
+class ConvolutionGroup {
+ public:
+  ConvolutionGroup(const WinogradBoard& shape, int inputs, int outputs)
+      : shape_(shape),
+        inputs_(inputs),
+        outputs_(outputs),
+        boards_(std::max(1, kTiles / shape.tiles())),
+        padded_(std::size_t(shape.padded() * std::max(inputs, outputs))),
+        numbers_(at_points(inputs)),
+        sums_(at_points(outputs)) {}
+
+  int boards() const { return boards_; }
+
+  // Of so many boards, by packed kernels.
+  void forward(const float* x, int boards, const float* packed, float* y) {
+    transform_inputs(x, boards);
+    for (std::size_t point = 0; point < std::size_t(shape_.points()); ++point)
+      kFloatDense.multiply({packed + point * of_point(), nullptr, inputs_, outputs_},
+                           numbers_.data() + point * of(inputs_), std::size_t(inputs_), boards * shape_.tiles(),
+                           sums_.data() + point * of(outputs_), std::size_t(outputs_));
+    for (int b = 0; b < boards; ++b)
+      winograd_outputs(shape_, sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_), outputs_,
+                       nullptr, nullptr, {y + std::size_t(b) * board(outputs_), shape_.width});
+  }
+
+  // Adds to the gradients of the kernels' numbers, [points, inputs, outputs].
+  void add_kernel_gradients(const float* x, const float* y_gradient, int boards, float* gradients) {
+    transform_inputs(x, boards);
+    for (int b = 0; b < boards; ++b) {
+      lay_out(y_gradient + std::size_t(b) * board(outputs_), outputs_);
+      winograd_output_gradients(shape_, padded_.data(), outputs_,
+                                sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_));
+    }
+    for (std::size_t point = 0; point < std::size_t(shape_.points()); ++point)
+      add_outer_products(numbers_.data() + point * of(inputs_), sums_.data() + point * of(outputs_),
+                         boards * shape_.tiles(), inputs_, outputs_, gradients + point * of_point());
+  }
+
+ private:
+  static constexpr int kTiles = 36;  // as in a FloatTower
+
+  std::size_t of(int channels) const { return std::size_t(boards_ * shape_.tiles() * channels); }
+  std::size_t at_points(int channels) const { return std::size_t(shape_.points()) * of(channels); }
+  std::size_t of_point() const { return std::size_t(inputs_) * std::size_t(outputs_); }
+  std::size_t board(int channels) const { return std::size_t(shape_.height * shape_.width * channels); }
+
+  void transform_inputs(const float* x, int boards) {
+    for (int b = 0; b < boards; ++b) {
+      lay_out(x + std::size_t(b) * board(inputs_), inputs_);
+      winograd_inputs(shape_, padded_.data(), inputs_, numbers_.data() + std::size_t(b * shape_.tiles() * inputs_),
+                      of(inputs_));
+    }
+  }
+
+  // A board within zeros.
+  void lay_out(const float* board, int channels) {
+    if (channels != laid_out_) std::fill_n(padded_.data(), std::size_t(shape_.padded() * channels), 0.f);
+    laid_out_ = channels;
+    const std::size_t row = std::size_t(shape_.width * channels);
+    for (int y = 0; y < shape_.height; ++y, board += row)
+      std::copy_n(board, row, padded_.data() + std::size_t(shape_.at(y, 0) * channels));
+  }
+
+  WinogradBoard shape_;
+  int inputs_, outputs_, boards_;
+  int laid_out_ = 0;  // channels of the board that lies in `padded_`
+  AlignedArray<float> padded_, numbers_, sums_;
+};
+
+// `work(group, begin, end)` for the boards of each thread, each but the first in one of its own.
+template <class Work>
+void over_boards(const ConvolutionSizes& sizes, int inputs, int outputs, Work work) {
+  constexpr int kFewest = 32;  // boards of a thread: below that it takes long to start beside its work
+  const int parts = std::clamp(sizes.boards / kFewest, 1, std::max(1, sizes.threads));
+  const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
+  const auto run = [&, parts](int part) {
+    ConvolutionGroup group(shape, inputs, outputs);
+    const int end = sizes.boards * (part + 1) / parts;
+    for (int first = sizes.boards * part / parts; first < end; first += group.boards())
+      work(part, group, first, std::min(group.boards(), end - first));
+  };
+  std::vector<std::thread> threads;
+  for (int part = 1; part < parts; ++part) threads.emplace_back(run, part);
+  run(0);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// y = the convolution of x.
+inline void convolution_forward(const ConvolutionSizes& sizes, const float* x, const float* kernels,
+                                KernelStrides strides, float* y) {
+  const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
+  const std::size_t cells = std::size_t(sizes.height * sizes.width);
+  AlignedArray<float> packed(std::size_t(shape.points() * sizes.inputs * sizes.outputs));
+  winograd_kernels(shape, kernels, strides, sizes.inputs, sizes.inputs, sizes.outputs, packed.data());
+  over_boards(sizes, sizes.inputs, sizes.outputs, [&](int, ConvolutionGroup& group, int first, int boards) {
+    group.forward(x + std::size_t(first) * cells * std::size_t(sizes.inputs), boards, packed.data(),
+                  y + std::size_t(first) * cells * std::size_t(sizes.outputs));
+  });
+}
+
+// From the gradient of y to those of x, which may be null, and of the kernels.
+inline void convolution_backward(const ConvolutionSizes& sizes, const float* y_gradient, const float* x,
+                                 const float* kernels, KernelStrides strides, float* x_gradient,
+                                 float* kernel_gradients, KernelStrides gradient_strides) {
+  if (x_gradient != nullptr) {
+    ConvolutionSizes back = sizes;
+    std::swap(back.inputs, back.outputs);
+    const KernelStrides turned{strides.input, strides.output, -strides.tap};
+    convolution_forward(back, y_gradient, kernels + 8 * strides.tap, turned, x_gradient);
+  }
+  const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
+  const std::size_t cells = std::size_t(sizes.height * sizes.width);
+  const std::size_t numbers = std::size_t(shape.points() * sizes.inputs * sizes.outputs);
+  std::vector<AlignedArray<float>> of_part;
+  for (int part = 0; part < std::max(1, sizes.threads); ++part) of_part.emplace_back(numbers);
+  over_boards(sizes, sizes.inputs, sizes.outputs, [&](int part, ConvolutionGroup& group, int first, int boards) {
+    group.add_kernel_gradients(x + std::size_t(first) * cells * std::size_t(sizes.inputs),
+                               y_gradient + std::size_t(first) * cells * std::size_t(sizes.outputs), boards,
+                               of_part[std::size_t(part)].data());
+  });
+  float* const all = of_part.front().data();
+  for (std::size_t part = 1; part < of_part.size(); ++part)
+    for (std::size_t i = 0; i < numbers; ++i) all[i] += of_part[part][i];
+  winograd_kernel_gradients(shape, all, sizes.inputs, sizes.outputs, kernel_gradients, gradient_strides);
+}
+
+}  // namespace shusaku

@@ -1,0 +1,38 @@
+// A linear layer as the loops read it.  As in `norm_kernels.h` nothing here may come from a header whose functions
+// another file could share with it.
+#pragma once
+
+#include <stddef.h>
+
+namespace shusaku {
+
+// How weights of a type lie in memory: `kTogether` inputs (four of 8 bits, two of bf16, one float) of `kWide` outputs
+// stand together, as the processor multiplies them; the outputs behind the last whole block stand in one of 16.
+template <class T>
+struct Packing {
+  static constexpr int kTogether = 4 / int(sizeof(T)), kWide = sizeof(T) == 4 ? 16 : 32;
+
+  static constexpr size_t place(int inputs, int outputs, int input, int output) {
+    const int block = output / kWide * kWide, wide = outputs - block < kWide ? 16 : kWide;
+    return size_t(block) * size_t(inputs) + size_t(input / kTogether) * size_t(wide * kTogether) +
+           size_t((output - block) * kTogether + input % kTogether);
+  }
+};
+
+// From `inputs`, a multiple of kTogether, to a multiple of 16 outputs.
+template <class T>
+struct DenseLayer {
+  const T* weights;  // 64-byte aligned
+  const float* bias;
+  int inputs, outputs;
+};
+
+template <class T>
+struct DenseKernels {
+  // ReLU(layer(x)) of rows of x.
+  void (*features)(const DenseLayer<T>& layer, const T* x, size_t x_stride, int rows, T* y, size_t y_stride);
+  // layer(x) of rows of x.
+  void (*multiply)(const DenseLayer<T>& layer, const T* x, size_t x_stride, int rows, float* y, size_t y_stride);
+};
+
+}  // namespace shusaku

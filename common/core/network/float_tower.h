@@ -1,0 +1,147 @@
+// A small residual tower with its policy and value heads in floats, from planes to logits and values, in one thread.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "network/aligned_array.h"
+#include "network/tower_heads.h"
+#include "network/winograd.h"
+
+namespace shusaku {
+
+class FloatTower {
+ public:
+  // The filters are a multiple of 16.
+  explicit FloatTower(const TowerSizes& sizes)
+      : sizes_(sizes),
+        shape_(WinogradBoard::of(sizes.height, sizes.width)),
+        planes_((sizes.planes + kLanes - 1) / kLanes * kLanes),
+        at_once_(std::max(1, kTiles / shape_.tiles())),
+        heads_(kFloatDense, sizes, kBoards),
+        inputs_(std::size_t(shape_.padded() * planes_)),
+        x_(kBoards * board()),
+        y_(kBoards * board()),
+        numbers_(std::size_t(shape_.points()) * rows() * std::size_t(std::max(planes_, sizes.filters))),
+        sums_(std::size_t(shape_.points()) * rows() * std::size_t(sizes.filters)) {
+    layers_.emplace_back(shape_, planes_, sizes.filters);
+    for (int layer = 0; layer < 2 * sizes.blocks; ++layer) layers_.emplace_back(shape_, sizes.filters, sizes.filters);
+  }
+
+  const TowerSizes& sizes() const { return sizes_; }
+  TowerHeads<float>& heads() { return heads_; }
+
+  // `weights` [F, inputs, 3, 3], `bias` [F]; layer 0 is the first one, whose inputs are the planes.
+  void set_layer(int layer, const float* weights, const float* bias) {
+    Layer& own = layers_.at(std::size_t(layer));
+    const int inputs = layer == 0 ? sizes_.planes : sizes_.filters, outputs = sizes_.filters;
+    std::copy_n(bias, outputs, own.bias.data());
+    winograd_kernels(shape_, weights, {inputs * 9, 9, 1}, inputs, own.inputs, outputs, own.weights.data());
+  }
+
+  // Planes [rows, H, W, C] -> logits [rows, A] and values [rows].
+  void run(const float* planes, std::size_t rows, float* logits, float* values) {
+    const BoardPlaces places{std::size_t(shape_.padded()), std::size_t(shape_.at(0, 0)), std::size_t(shape_.pitch())};
+    for (std::size_t row = 0; row < rows; row += kBoards) {
+      const int boards = int(std::min<std::size_t>(kBoards, rows - row));
+      run_stem(planes + row * std::size_t(sizes_.cells() * sizes_.planes), boards);
+      for (std::size_t layer = 1; layer < layers_.size(); layer += 2) {
+        run_layer(layers_[layer], x_.data(), nullptr, y_.data(), boards);
+        run_layer(layers_[layer + 1], y_.data(), x_.data(), x_.data(), boards);
+      }
+      heads_.run(x_.data(), places, boards, logits + row * std::size_t(sizes_.actions), values + row);
+    }
+  }
+
+ private:
+  static constexpr int kLanes = 8;
+  static constexpr int kBoards = 16;  // that share what is read of a head's weights
+  // That share what is read of a layer's weights: with 64 channels their numbers fill a second-level cache of 512 KiB.
+  static constexpr int kTiles = 36;
+
+  struct Layer {
+    Layer(const WinogradBoard& shape, int inputs, int outputs)
+        : inputs(inputs),
+          outputs(outputs),
+          weights(std::size_t(shape.points()) * of_point()),
+          bias(std::size_t(outputs)) {}
+    std::size_t of_point() const { return std::size_t(inputs) * std::size_t(outputs); }
+
+    int inputs, outputs;
+    AlignedArray<float> weights;  // [points] of a linear layer
+    AlignedArray<float> bias;
+  };
+
+  std::size_t board() const { return std::size_t(shape_.padded()) * std::size_t(sizes_.filters); }
+  std::size_t rows() const { return std::size_t(at_once_ * shape_.tiles()); }
+
+  void run_stem(const float* planes, int boards) {
+    const Layer& stem = layers_.front();
+    for (int first = 0; first < boards; first += at_once_) {
+      const int some = std::min(at_once_, boards - first);
+      for (int b = 0; b < some; ++b, planes += sizes_.cells() * sizes_.planes) {
+        lay_out(planes);
+        transform(inputs_.data(), stem.inputs, b);
+      }
+      multiply(stem, some);
+      for (int b = 0; b < some; ++b) finish(stem, b, nullptr, x_.data() + std::size_t(first + b) * board());
+    }
+  }
+
+  // to = ReLU(layer(from) + skip), boards [boards, padded, F].
+  void run_layer(const Layer& layer, const float* from, const float* skip, float* to, int boards) {
+    for (int first = 0; first < boards; first += at_once_) {
+      const int some = std::min(at_once_, boards - first);
+      const std::size_t at = std::size_t(first) * board();
+      for (int b = 0; b < some; ++b) transform(from + at + std::size_t(b) * board(), layer.inputs, b);
+      multiply(layer, some);
+      for (int b = 0; b < some; ++b) {
+        const std::size_t own = at + std::size_t(b) * board();
+        finish(layer, b, skip == nullptr ? nullptr : skip + own, to + own);
+      }
+    }
+  }
+
+  // Planes [H, W, C] into the board of inputs.
+  void lay_out(const float* planes) {
+    for (int row = 0; row < shape_.height; ++row)
+      for (int column = 0; column < shape_.width; ++column, planes += sizes_.planes)
+        std::copy_n(planes, sizes_.planes, inputs_.data() + std::size_t(shape_.at(row, column) * planes_));
+  }
+
+  void transform(const float* board, int channels, int b) {
+    winograd_inputs(shape_, board, channels, numbers_.data() + std::size_t(b * shape_.tiles() * channels),
+                    rows() * std::size_t(channels));
+  }
+
+  void multiply(const Layer& layer, int boards) {
+    const std::size_t inputs = std::size_t(layer.inputs), outputs = std::size_t(layer.outputs);
+    for (std::size_t point = 0; point < std::size_t(shape_.points()); ++point) {
+      const DenseLayer<float> at_point{layer.weights.data() + point * layer.of_point(), nullptr, layer.inputs,
+                                       layer.outputs};
+      kFloatDense.multiply(at_point, numbers_.data() + point * rows() * inputs, inputs, boards * shape_.tiles(),
+                           sums_.data() + point * rows() * outputs, outputs);
+    }
+  }
+
+  void finish(const Layer& layer, int b, const float* skip, float* board) {
+    const std::size_t first = std::size_t(shape_.at(0, 0) * layer.outputs);
+    winograd_outputs(shape_, sums_.data() + std::size_t(b * shape_.tiles() * layer.outputs),
+                     rows() * std::size_t(layer.outputs), layer.outputs, layer.bias.data(),
+                     skip == nullptr ? nullptr : skip + first, {board + first, shape_.pitch()});
+  }
+
+  TowerSizes sizes_;
+  WinogradBoard shape_;
+  int planes_;   // of the inputs, a multiple of a register
+  int at_once_;  // boards of a convolution
+  std::vector<Layer> layers_;
+  TowerHeads<float> heads_;
+  // Of a group of boards, but for the inputs; zeros around each board of inputs, `x` and `y` stay.
+  AlignedArray<float> inputs_;
+  AlignedArray<float> x_, y_;           // the skips, which are the inputs of first layers; inputs of second ones
+  AlignedArray<float> numbers_, sums_;  // at the points
+};
+
+}  // namespace shusaku

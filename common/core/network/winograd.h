@@ -1,0 +1,78 @@
+// 3x3 convolutions of floats by Winograd's minimal filtering, and the loops of linear layers beside them.
+//
+// Tiles of `tile` x `tile` outputs follow from (tile + 2) x (tile + 2) inputs.  Both sides of the convolution are
+// transformed, and at each of (tile + 2)^2 points a product over the channels stands for nine of each output: 25
+// products instead of 81 for tiles of 3, 36 instead of 144 for tiles of 4.  In floats the error is that of a few
+// additions.
+// Sources: Winograd 1980, "Arithmetic Complexity of Computations"; Lavin and Gray 2016, "Fast Algorithms for
+// Convolutional Neural Networks", section 4; the matrices for tiles of 3 by the points 0, 1, -1, 2 and infinity.
+//
+// A board lies in memory cell by cell, its channels next to each other, within zeros: one row and column above and to
+// the left, and below and to the right as many as whole tiles reach.
+#pragma once
+
+#include <stddef.h>
+
+#include "network/dense_layer.h"
+
+namespace shusaku {
+
+struct WinogradBoard {
+  int height, width, tile;  // tile: 3 | 4
+
+  constexpr int tile_rows() const { return (height + tile - 1) / tile; }
+  constexpr int tile_columns() const { return (width + tile - 1) / tile; }
+  constexpr int tiles() const { return tile_rows() * tile_columns(); }
+  constexpr int points() const { return (tile + 2) * (tile + 2); }
+  constexpr int pitch() const { return tile_columns() * tile + 2; }
+  constexpr int padded() const { return (tile_rows() * tile + 2) * pitch(); }
+  constexpr int at(int row, int column) const { return (row + 1) * pitch() + column + 1; }
+
+  // With the tiles that need the fewest products.
+  static constexpr WinogradBoard of(int height, int width) {
+    const WinogradBoard three{height, width, 3}, four{height, width, 4};
+    return four.tiles() * four.points() < three.tiles() * three.points() ? four : three;
+  }
+};
+
+// Where numbers of a kernel [outputs, inputs, 3, 3] lie: from one output, input and tap to the next.
+struct KernelStrides {
+  ptrdiff_t output, input, tap;
+};
+
+// Kernels of layers whose inputs and outputs are multiples of 8 and 16 -> their numbers at the points, [points] of
+// `inputs` x `outputs` as `Packing` says.  Of the inputs there are `given`; the others' numbers stay as they are.
+void winograd_kernels(const WinogradBoard& shape, const float* kernels, KernelStrides strides, int given, int inputs,
+                      int outputs, float* packed);
+
+// A board [padded, channels], a multiple of 8, -> the tiles' numbers at the points: [points][tiles, channels], one
+// point `stride` numbers behind the other.
+void winograd_inputs(const WinogradBoard& shape, const float* board, int channels, float* numbers, size_t stride);
+
+// Where outputs go: the first cell of the board, and from one row to the next.
+struct WinogradOutput {
+  float* first;
+  int pitch;  // cells
+};
+
+// Sums at the points, as above -> the outputs on the board's cells; with a bias [channels] ReLU(outputs + bias + skip),
+// `skip`, which may be the written board and may be null, lying as that does.
+void winograd_outputs(const WinogradBoard& shape, const float* sums, size_t stride, int channels, const float* bias,
+                      const float* skip, WinogradOutput out);
+
+// The gradients of outputs, a board as that of inputs, -> those of the sums at the points.
+void winograd_output_gradients(const WinogradBoard& shape, const float* board, int channels, float* numbers,
+                               size_t stride);
+
+// Adds the products of each input and each output over `rows`: [inputs, outputs] of x [rows, inputs], y [rows,
+// outputs].
+void add_outer_products(const float* x, const float* y, int rows, int inputs, int outputs, float* sums);
+
+// Gradients of the kernels' numbers at the points, [points, inputs, outputs], -> those of the kernels.
+void winograd_kernel_gradients(const WinogradBoard& shape, const float* sums, int inputs, int outputs, float* kernels,
+                               KernelStrides strides);
+
+// Linear layers of floats; a layer's bias may be null.
+extern const DenseKernels<float> kFloatDense;
+
+}  // namespace shusaku

@@ -1,0 +1,153 @@
+"""The core's convolutions of a gradient step, against torch's in double precision."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from shusaku.common._core import convolution_backward, convolution_forward
+from shusaku.common.config.schema import NetworkConfig
+from shusaku.common.network import convolution as module
+from shusaku.common.network.convolution import convolve
+from shusaku.common.network.network import Network
+
+LAST = torch.channels_last
+Sizes = tuple[int, int, int, int]
+
+
+@pytest.fixture(autouse=True)
+def in_the_core(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The sizes of the core's calls, whatever the processor."""
+    calls: list[Any] = []
+
+    def counted(sizes: Any, *arguments: Any) -> None:
+        calls.append(sizes)
+        convolution_forward(sizes, *arguments)
+
+    monkeypatch.setattr(module, "core_floats_are_fastest", lambda: True)
+    monkeypatch.setattr(module, "convolution_forward", counted)
+    return calls
+
+
+def layer(inputs: int, outputs: int) -> nn.Conv2d:
+    conv = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+    with torch.no_grad():
+        conv.weight.copy_(torch.randn(conv.weight.shape, generator=torch.Generator().manual_seed(inputs)) / inputs**0.5)
+    return conv
+
+
+def tensors(sizes: Sizes, outputs: int) -> tuple[Tensor, Tensor]:
+    """x, and the gradient of y."""
+    generator = torch.Generator().manual_seed(1)
+    boards, _, height, width = sizes
+    return (torch.randn(sizes, generator=generator).contiguous(memory_format=LAST),
+            torch.randn((boards, outputs, height, width), generator=generator).contiguous(memory_format=LAST))
+
+
+@pytest.mark.parametrize("kernels_last", [False, True])
+@pytest.mark.parametrize(("sizes", "outputs", "threads"), [
+    ((1, 16, 1, 1), 16, 1), ((5, 16, 2, 3), 48, 1), ((70, 32, 6, 7), 32, 1), ((9, 64, 5, 5), 16, 1),
+    ((33, 16, 3, 3), 32, 1), ((20, 32, 9, 9), 32, 1), ((7, 48, 8, 8), 16, 1), ((3, 32, 19, 19), 64, 1),
+    ((5, 16, 7, 11), 16, 1), ((130, 32, 6, 7), 48, 3), ((101, 16, 8, 8), 32, 2), ((0, 16, 6, 7), 32, 1),
+])
+def test_it_is_what_torch_computes_in_double(
+    sizes: Sizes, outputs: int, threads: int, kernels_last: bool, in_the_core: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    conv = layer(sizes[1], outputs)
+    if kernels_last:
+        conv = conv.to(memory_format=LAST)  # type: ignore[call-overload]
+    x, gradient = tensors(sizes, outputs)
+    x.requires_grad_()
+    y = convolve(conv, x)
+    y.backward(gradient)
+    assert in_the_core == [(sizes[0], *sizes[2:], sizes[1], outputs, threads)]
+    assert y.is_contiguous(memory_format=LAST)
+    twin, kernels = x.detach().double().requires_grad_(), conv.weight.detach().double().requires_grad_()
+    wanted = F.conv2d(twin, kernels, padding=1)
+    wanted.backward(gradient.double())
+    assert x.grad is not None
+    assert conv.weight.grad is not None
+    assert x.grad.is_contiguous(memory_format=LAST)
+    for ours, exact in ((y, wanted), (x.grad, twin.grad), (conv.weight.grad, kernels.grad)):
+        assert exact is not None
+        scale = max(1.0, float(exact.detach().abs().max())) if exact.numel() else 1.0
+        torch.testing.assert_close(ours.double(), exact, rtol=0, atol=2e-5 * scale)
+
+
+def test_a_gradient_of_the_inputs_that_is_not_asked_for_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def counted(sizes: Any, *arguments: Any) -> None:
+        asked.append(arguments[4])  # the address of the gradient of x
+        convolution_backward(sizes, *arguments)
+
+    monkeypatch.setattr(module, "convolution_backward", counted)
+    conv = layer(16, 16)
+    x, gradient = tensors((4, 16, 6, 7), 16)
+    convolve(conv, x).backward(gradient)
+    assert asked == [0]
+    expected = torch.autograd.grad(F.conv2d(x, conv.weight, padding=1), conv.weight, gradient)[0]
+    torch.testing.assert_close(conv.weight.grad, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_a_gradient_in_another_order_of_memory_is_the_same() -> None:
+    conv = layer(16, 32)
+    x, gradient = tensors((4, 16, 6, 7), 32)
+    x.requires_grad_()
+    last, = torch.autograd.grad(convolve(conv, x), x, gradient)
+    first, = torch.autograd.grad(convolve(conv, x), x, gradient.contiguous())
+    torch.testing.assert_close(first, last, rtol=0, atol=0)
+
+
+def test_a_network_learns_the_same_as_by_torch(in_the_core: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """All gradients of a whole network, its norms included."""
+    config = NetworkConfig(filters=32, blocks=3, policy_filters=4, value_filters=4)
+    planes = (torch.rand((64, 3, 6, 7), generator=torch.Generator().manual_seed(2)) < 0.4).float()
+
+    def gradients() -> dict[str, Tensor]:
+        network = Network((3, 6, 7), 7, config, seed=1).train().to(memory_format=LAST)  # type: ignore[call-overload]
+        answers = network(planes.contiguous(memory_format=LAST))
+        sum((answer**2).sum() for answer in answers.values()).backward()
+        return {name: parameter.grad for name, parameter in network.named_parameters() if parameter.grad is not None}
+
+    ours = gradients()
+    assert len(in_the_core) == 6
+    monkeypatch.setattr(module, "core_floats_are_fastest", lambda: False)
+    torchs = gradients()
+    assert len(in_the_core) == 6
+    assert ours.keys() == torchs.keys()
+    for name, gradient in torchs.items():
+        scale = float(gradient.abs().max())
+        torch.testing.assert_close(ours[name], gradient, rtol=0, atol=2e-3 * scale, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@pytest.mark.parametrize("of", ["size", "inputs", "outputs", "bias", "evaluation", "no gradient", "order", "double",
+                                "autocast", "processor"])
+def test_the_rest_is_torchs(of: str, in_the_core: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    x, _ = tensors((4, 24 if of == "inputs" else 16, 6, 7), 16)
+    conv = nn.Conv2d(x.shape[1], 24 if of == "outputs" else 16, 1 if of == "size" else 3,
+                     padding=0 if of == "size" else 1, bias=of == "bias")
+    if of == "evaluation":
+        conv.eval()
+    if of == "order":
+        x = x.contiguous()
+    if of == "double":
+        conv, x = conv.double(), x.double()
+    if of == "processor":
+        monkeypatch.setattr(module, "core_floats_are_fastest", lambda: False)
+    with torch.set_grad_enabled(of != "no gradient"), torch.autocast("cpu", torch.bfloat16, enabled=of == "autocast"):
+        y = convolve(conv, x)
+        expected = conv(x)
+    assert not in_the_core
+    torch.testing.assert_close(y, expected, rtol=0, atol=0)
+
+
+def test_channels_that_fill_no_registers_are_refused() -> None:
+    with pytest.raises(ValueError, match="24 inputs and 16 outputs, not multiples of 16"):
+        convolution_forward((1, 6, 7, 24, 16, 1), 0, 0, (1, 1, 1), 0)
+    with pytest.raises(ValueError, match="16 inputs and 0 outputs, not multiples of 16"):
+        convolution_backward((1, 6, 7, 16, 0, 1), 0, 0, 0, (1, 1, 1), 0, 0, (1, 1, 1))
