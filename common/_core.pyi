@@ -428,17 +428,19 @@ class FloatTower:
         """The first rows of planes [S, H, W, C] -> logits [S, A] and values [S]; the GIL is released."""
 
 def convolution_forward(
-    sizes: tuple[int, int, int, int, int, int], x: int, kernels: int, strides: tuple[int, int, int], y: int
+    is_bf16: bool, sizes: tuple[int, int, int, int, int, int], x: int, kernels: int, strides: tuple[int, int, int],
+    y: int,
 ) -> None:
     """Computes y, the 3x3 convolution of x: network/convolution_step.h.
 
     `sizes`: boards, height, width, inputs, outputs, threads.  At these addresses x and y are [boards, height, width,
-    inputs] and [..., outputs] of float, and the kernels lie by strides of output, input and tap.  The GIL is released.
+    inputs] and [..., outputs] of bf16 or float, and the kernels, of float, lie by strides of output, input and tap.
+    The GIL is released.
     """
 
 def convolution_backward(
-    sizes: tuple[int, int, int, int, int, int], y_gradient: int, x: int, kernels: int, strides: tuple[int, int, int],
-    x_gradient: int, kernel_gradients: int, gradient_strides: tuple[int, int, int],
+    is_bf16: bool, sizes: tuple[int, int, int, int, int, int], y_gradient: int, x: int, kernels: int,
+    strides: tuple[int, int, int], x_gradient: int, kernel_gradients: int, gradient_strides: tuple[int, int, int],
 ) -> None:
     """The way back, of the same shapes; the address of the gradient of x may be 0."""
 

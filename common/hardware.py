@@ -72,8 +72,8 @@ def cpu_has_int8() -> bool:
 def core_floats_are_fastest() -> bool:
     """Whether the core's convolutions of floats are known to be faster than other runtimes' on this processor.
 
-    On x86 with AVX2 and without AVX-512 they are (`benchmarks.speed.core_towers`, `benchmarks.speed.learner_parts`);
-    elsewhere they have not been measured.
+    On x86 with AVX2 and without AVX-512 they are (`benchmarks.speed.core_towers`); elsewhere they have not been
+    measured.
     """
     return "avx2" in cpu_flags() and "avx512f" not in cpu_flags()
 

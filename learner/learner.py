@@ -13,6 +13,7 @@ from shusaku.common.device_memory import is_out_of_memory, keep_freed_memory, li
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import choose_precision
 from shusaku.common.messages import Weights
+from shusaku.common.network import convolution_choice
 from shusaku.common.network.fingerprint import planes_fingerprint
 from shusaku.common.network.network import Network, load_tensors
 from shusaku.common.network.target import total_loss
@@ -94,7 +95,7 @@ class Learner:
     @property
     def description(self) -> str:
         """Runtime, device, precision and program, and why they were chosen."""
-        return self._runtime + (self._queue.description if self._queue is not None else "")
+        return self._runtime + (convolution_choice.description() if self._queue is None else self._queue.description)
 
     @property
     def next_activity(self) -> str:

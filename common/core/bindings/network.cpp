@@ -57,6 +57,19 @@ KernelStrides strides_of(const Strides& strides) {
   return {std::get<0>(strides), std::get<1>(strides), std::get<2>(strides)};
 }
 
+template <class T>
+void convolve(const ConvolutionSizes& sizes, Address x, Address kernels, const Strides& strides, Address y) {
+  convolution_forward(sizes, at<const T>(x), at<const float>(kernels), strides_of(strides), at<T>(y));
+}
+
+template <class T>
+void convolve_back(const ConvolutionSizes& sizes, Address y_gradient, Address x, Address kernels,
+                   const Strides& strides, Address x_gradient, Address kernel_gradients,
+                   const Strides& gradient_strides) {
+  convolution_backward(sizes, at<const T>(y_gradient), at<const T>(x), at<const float>(kernels), strides_of(strides),
+                       at<T>(x_gradient), at<float>(kernel_gradients), strides_of(gradient_strides));
+}
+
 std::unique_ptr<Int8Tower> make_tower(int planes, int height, int width, int actions, int filters, int blocks,
                                       int policy_filters, int value_filters, int value_hidden, bool is_policy_by_cell) {
   const Int8Kernels* kernels = has_bf16() && has_vnni() ? int8_kernels(filters) : nullptr;
@@ -169,23 +182,22 @@ void bind_network(nb::module_& m) {
   bind_heads_and_run<FloatTower, float>(float_tower);
   m.def(
       "convolution_forward",
-      [](const Sizes& sizes, Address x, Address kernels, const Strides& strides, Address y) {
+      [](bool is_bf16, const Sizes& sizes, Address x, Address kernels, const Strides& strides, Address y) {
         const ConvolutionSizes own = checked_sizes(sizes);
         const nb::gil_scoped_release nogil;
-        convolution_forward(own, at<const float>(x), at<const float>(kernels), strides_of(strides), at<float>(y));
+        (is_bf16 ? convolve<std::uint16_t> : convolve<float>)(own, x, kernels, strides, y);
       },
-      "sizes"_a, "x"_a, "kernels"_a, "strides"_a, "y"_a);
+      "is_bf16"_a, "sizes"_a, "x"_a, "kernels"_a, "strides"_a, "y"_a);
   m.def(
       "convolution_backward",
-      [](const Sizes& sizes, Address y_gradient, Address x, Address kernels, const Strides& strides, Address x_gradient,
-         Address kernel_gradients, const Strides& gradient_strides) {
+      [](bool is_bf16, const Sizes& sizes, Address y_gradient, Address x, Address kernels, const Strides& strides,
+         Address x_gradient, Address kernel_gradients, const Strides& gradient_strides) {
         const ConvolutionSizes own = checked_sizes(sizes);
         const nb::gil_scoped_release nogil;
-        convolution_backward(own, at<const float>(y_gradient), at<const float>(x), at<const float>(kernels),
-                             strides_of(strides), at<float>(x_gradient), at<float>(kernel_gradients),
-                             strides_of(gradient_strides));
+        const auto run = is_bf16 ? convolve_back<std::uint16_t> : convolve_back<float>;
+        run(own, y_gradient, x, kernels, strides, x_gradient, kernel_gradients, gradient_strides);
       },
-      "sizes"_a, "y_gradient"_a, "x"_a, "kernels"_a, "strides"_a, "x_gradient"_a, "kernel_gradients"_a,
+      "is_bf16"_a, "sizes"_a, "y_gradient"_a, "x"_a, "kernels"_a, "strides"_a, "x_gradient"_a, "kernel_gradients"_a,
       "gradient_strides"_a);
   m.def(
       "norm_relu_fits",

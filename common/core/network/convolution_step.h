@@ -1,16 +1,19 @@
 // A 3x3 convolution of a gradient step on a CPU, forward and backward, by Winograd's minimal filtering.
 //
-// Boards are [boards, height, width, channels] of floats (torch: channels_last).  Backward is the derivative of what is
-// computed forward: the gradient of a kernel's numbers at a point is the product of the inputs' and the sums' gradients
-// there, over all tiles.  The gradient of the inputs is a convolution with the turned kernels.
+// Boards are [boards, height, width, channels] of floats or of bf16 (torch: channels_last), kernels and their gradients
+// of floats, and all is computed in floats.  Backward is the derivative of what is computed forward: the gradient of a
+// kernel's numbers at a point is the product of the inputs' and the sums' gradients there, over all tiles.  The
+// gradient of the inputs is a convolution with the turned kernels.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "network/aligned_array.h"
+#include "network/number_types.h"
 #include "network/winograd.h"
 
 namespace shusaku {
@@ -28,25 +31,26 @@ class ConvolutionGroup {
         outputs_(outputs),
         boards_(std::max(1, kTiles / shape.tiles())),
         padded_(std::size_t(shape.padded() * std::max(inputs, outputs))),
+        finished_(board(outputs)),
         numbers_(at_points(inputs)),
         sums_(at_points(outputs)) {}
 
   int boards() const { return boards_; }
 
   // Of so many boards, by packed kernels.
-  void forward(const float* x, int boards, const float* packed, float* y) {
+  template <class T>
+  void forward(const T* x, int boards, const float* packed, T* y) {
     transform_inputs(x, boards);
     for (std::size_t point = 0; point < std::size_t(shape_.points()); ++point)
       kFloatDense.multiply({packed + point * of_point(), nullptr, inputs_, outputs_},
                            numbers_.data() + point * of(inputs_), std::size_t(inputs_), boards * shape_.tiles(),
                            sums_.data() + point * of(outputs_), std::size_t(outputs_));
-    for (int b = 0; b < boards; ++b)
-      winograd_outputs(shape_, sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_), outputs_,
-                       nullptr, nullptr, {y + std::size_t(b) * board(outputs_), shape_.width});
+    for (int b = 0; b < boards; ++b, y += board(outputs_)) finish(b, y);
   }
 
   // Adds to the gradients of the kernels' numbers, [points, inputs, outputs].
-  void add_kernel_gradients(const float* x, const float* y_gradient, int boards, float* gradients) {
+  template <class T>
+  void add_kernel_gradients(const T* x, const T* y_gradient, int boards, float* gradients) {
     transform_inputs(x, boards);
     for (int b = 0; b < boards; ++b) {
       lay_out(y_gradient + std::size_t(b) * board(outputs_), outputs_);
@@ -66,7 +70,8 @@ class ConvolutionGroup {
   std::size_t of_point() const { return std::size_t(inputs_) * std::size_t(outputs_); }
   std::size_t board(int channels) const { return std::size_t(shape_.height * shape_.width * channels); }
 
-  void transform_inputs(const float* x, int boards) {
+  template <class T>
+  void transform_inputs(const T* x, int boards) {
     for (int b = 0; b < boards; ++b) {
       lay_out(x + std::size_t(b) * board(inputs_), inputs_);
       winograd_inputs(shape_, padded_.data(), inputs_, numbers_.data() + std::size_t(b * shape_.tiles() * inputs_),
@@ -75,25 +80,38 @@ class ConvolutionGroup {
   }
 
   // A board within zeros.
-  void lay_out(const float* board, int channels) {
+  template <class T>
+  void lay_out(const T* board, int channels) {
     if (channels != laid_out_) std::fill_n(padded_.data(), std::size_t(shape_.padded() * channels), 0.f);
     laid_out_ = channels;
     const std::size_t row = std::size_t(shape_.width * channels);
     for (int y = 0; y < shape_.height; ++y, board += row)
-      std::copy_n(board, row, padded_.data() + std::size_t(shape_.at(y, 0) * channels));
+      read_numbers(board, row, padded_.data() + std::size_t(shape_.at(y, 0) * channels));
+  }
+
+  void finish(int b, float* y) {
+    winograd_outputs(shape_, sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_), outputs_, nullptr,
+                     nullptr, {y, shape_.width});
+  }
+  void finish(int b, std::uint16_t* y) {
+    finish(b, finished_.data());
+    write_numbers(finished_.data(), board(outputs_), y);
   }
 
   WinogradBoard shape_;
   int inputs_, outputs_, boards_;
   int laid_out_ = 0;  // channels of the board that lies in `padded_`
-  AlignedArray<float> padded_, numbers_, sums_;
+  AlignedArray<float> padded_, finished_, numbers_, sums_;
 };
 
 // `work(group, begin, end)` for the boards of each thread, each but the first in one of its own.
 template <class Work>
 void over_boards(const ConvolutionSizes& sizes, int inputs, int outputs, Work work) {
-  constexpr int kFewest = 32;  // boards of a thread: below that it takes long to start beside its work
-  const int parts = std::clamp(sizes.boards / kFewest, 1, std::max(1, sizes.threads));
+  constexpr std::size_t kWork = 1 << 23;  // multiplications of a thread: below that it takes long to start beside them
+  const std::size_t work = std::size_t(sizes.boards) * std::size_t(9 * sizes.height * sizes.width) *
+                           std::size_t(inputs) * std::size_t(outputs);
+  const int parts = int(
+      std::clamp<std::size_t>(work / kWork, 1, std::size_t(std::clamp(sizes.boards, 1, std::max(1, sizes.threads)))));
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
   const auto run = [&, parts](int part) {
     ConvolutionGroup group(shape, inputs, outputs);
@@ -108,8 +126,8 @@ void over_boards(const ConvolutionSizes& sizes, int inputs, int outputs, Work wo
 }
 
 // y = the convolution of x.
-inline void convolution_forward(const ConvolutionSizes& sizes, const float* x, const float* kernels,
-                                KernelStrides strides, float* y) {
+template <class T>
+void convolution_forward(const ConvolutionSizes& sizes, const T* x, const float* kernels, KernelStrides strides, T* y) {
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
   const std::size_t cells = std::size_t(sizes.height * sizes.width);
   AlignedArray<float> packed(std::size_t(shape.points() * sizes.inputs * sizes.outputs));
@@ -121,9 +139,10 @@ inline void convolution_forward(const ConvolutionSizes& sizes, const float* x, c
 }
 
 // From the gradient of y to those of x, which may be null, and of the kernels.
-inline void convolution_backward(const ConvolutionSizes& sizes, const float* y_gradient, const float* x,
-                                 const float* kernels, KernelStrides strides, float* x_gradient,
-                                 float* kernel_gradients, KernelStrides gradient_strides) {
+template <class T>
+void convolution_backward(const ConvolutionSizes& sizes, const T* y_gradient, const T* x, const float* kernels,
+                          KernelStrides strides, T* x_gradient, float* kernel_gradients,
+                          KernelStrides gradient_strides) {
   if (x_gradient != nullptr) {
     ConvolutionSizes back = sizes;
     std::swap(back.inputs, back.outputs);

@@ -1,4 +1,4 @@
-"""The core's convolutions of a gradient step, against torch's in double precision."""
+"""The core's convolutions of a gradient step, against torch's in double precision, and when they are taken."""
 
 from typing import Any
 
@@ -7,27 +7,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from shusaku.common import measured_choices
 from shusaku.common._core import convolution_backward, convolution_forward
 from shusaku.common.config.schema import NetworkConfig
-from shusaku.common.network import convolution as module
+from shusaku.common.network import convolution, convolution_choice, core_convolution
 from shusaku.common.network.convolution import convolve
+from shusaku.common.network.convolution_choice import LEAST_BOARDS, TIMED_WORK, Convolution, is_core_faster
 from shusaku.common.network.network import Network
 
 LAST = torch.channels_last
 Sizes = tuple[int, int, int, int]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def in_the_core(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The sizes of the core's calls, whatever the processor."""
+    """The sizes of the core's calls, which is taken wherever it can be."""
     calls: list[Any] = []
 
-    def counted(sizes: Any, *arguments: Any) -> None:
+    def counted(is_bf16: bool, sizes: Any, *arguments: Any) -> None:
         calls.append(sizes)
-        convolution_forward(sizes, *arguments)
+        convolution_forward(is_bf16, sizes, *arguments)
 
-    monkeypatch.setattr(module, "core_floats_are_fastest", lambda: True)
-    monkeypatch.setattr(module, "convolution_forward", counted)
+    monkeypatch.setattr(convolution, "is_core_faster", lambda asked: True)
+    monkeypatch.setattr(core_convolution, "convolution_forward", counted)
     return calls
 
 
@@ -46,6 +48,7 @@ def tensors(sizes: Sizes, outputs: int) -> tuple[Tensor, Tensor]:
             torch.randn((boards, outputs, height, width), generator=generator).contiguous(memory_format=LAST))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("kernels_last", [False, True])
 @pytest.mark.parametrize(("sizes", "outputs", "threads"), [
     ((1, 16, 1, 1), 16, 1), ((5, 16, 2, 3), 48, 1), ((70, 32, 6, 7), 32, 1), ((9, 64, 5, 5), 16, 1),
@@ -53,16 +56,18 @@ def tensors(sizes: Sizes, outputs: int) -> tuple[Tensor, Tensor]:
     ((5, 16, 7, 11), 16, 1), ((130, 32, 6, 7), 48, 3), ((101, 16, 8, 8), 32, 2), ((0, 16, 6, 7), 32, 1),
 ])
 def test_it_is_what_torch_computes_in_double(
-    sizes: Sizes, outputs: int, threads: int, kernels_last: bool, in_the_core: list[Any],
+    sizes: Sizes, outputs: int, threads: int, kernels_last: bool, dtype: torch.dtype, in_the_core: list[Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """What bf16 loses is the rounding of what is stored: the sums are of floats."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     conv = layer(sizes[1], outputs)
     if kernels_last:
         conv = conv.to(memory_format=LAST)  # type: ignore[call-overload]
-    x, gradient = tensors(sizes, outputs)
+    x, gradient = (tensor.to(dtype) for tensor in tensors(sizes, outputs))
     x.requires_grad_()
-    y = convolve(conv, x)
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype is torch.bfloat16):
+        y = convolve(conv, x)
     y.backward(gradient)
     assert in_the_core == [(sizes[0], *sizes[2:], sizes[1], outputs, threads)]
     assert y.is_contiguous(memory_format=LAST)
@@ -72,20 +77,23 @@ def test_it_is_what_torch_computes_in_double(
     assert x.grad is not None
     assert conv.weight.grad is not None
     assert x.grad.is_contiguous(memory_format=LAST)
+    assert (y.dtype, x.grad.dtype, conv.weight.grad.dtype) == (dtype, dtype, torch.float32)
     for ours, exact in ((y, wanted), (x.grad, twin.grad), (conv.weight.grad, kernels.grad)):
         assert exact is not None
         scale = max(1.0, float(exact.detach().abs().max())) if exact.numel() else 1.0
-        torch.testing.assert_close(ours.double(), exact, rtol=0, atol=2e-5 * scale)
+        torch.testing.assert_close(ours.double(), exact, rtol=2.0**-9 if ours.dtype is torch.bfloat16 else 0,
+                                   atol=2e-5 * scale)
 
 
+@pytest.mark.usefixtures("in_the_core")
 def test_a_gradient_of_the_inputs_that_is_not_asked_for_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def counted(sizes: Any, *arguments: Any) -> None:
+    def counted(is_bf16: bool, sizes: Any, *arguments: Any) -> None:
         asked.append(arguments[4])  # the address of the gradient of x
-        convolution_backward(sizes, *arguments)
+        convolution_backward(is_bf16, sizes, *arguments)
 
-    monkeypatch.setattr(module, "convolution_backward", counted)
+    monkeypatch.setattr(core_convolution, "convolution_backward", counted)
     conv = layer(16, 16)
     x, gradient = tensors((4, 16, 6, 7), 16)
     convolve(conv, x).backward(gradient)
@@ -94,6 +102,7 @@ def test_a_gradient_of_the_inputs_that_is_not_asked_for_is_not_computed(monkeypa
     torch.testing.assert_close(conv.weight.grad, expected, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.usefixtures("in_the_core")
 def test_a_gradient_in_another_order_of_memory_is_the_same() -> None:
     conv = layer(16, 32)
     x, gradient = tensors((4, 16, 6, 7), 32)
@@ -116,7 +125,7 @@ def test_a_network_learns_the_same_as_by_torch(in_the_core: list[Any], monkeypat
 
     ours = gradients()
     assert len(in_the_core) == 6
-    monkeypatch.setattr(module, "core_floats_are_fastest", lambda: False)
+    monkeypatch.setattr(convolution, "is_core_faster", lambda asked: False)
     torchs = gradients()
     assert len(in_the_core) == 6
     assert ours.keys() == torchs.keys()
@@ -138,7 +147,7 @@ def test_the_rest_is_torchs(of: str, in_the_core: list[Any], monkeypatch: pytest
     if of == "double":
         conv, x = conv.double(), x.double()
     if of == "processor":
-        monkeypatch.setattr(module, "core_floats_are_fastest", lambda: False)
+        monkeypatch.setattr(convolution, "is_core_faster", lambda asked: False)
     with torch.set_grad_enabled(of != "no gradient"), torch.autocast("cpu", torch.bfloat16, enabled=of == "autocast"):
         y = convolve(conv, x)
         expected = conv(x)
@@ -148,6 +157,77 @@ def test_the_rest_is_torchs(of: str, in_the_core: list[Any], monkeypatch: pytest
 
 def test_channels_that_fill_no_registers_are_refused() -> None:
     with pytest.raises(ValueError, match="24 inputs and 16 outputs, not multiples of 16"):
-        convolution_forward((1, 6, 7, 24, 16, 1), 0, 0, (1, 1, 1), 0)
+        convolution_forward(False, (1, 6, 7, 24, 16, 1), 0, 0, (1, 1, 1), 0)
     with pytest.raises(ValueError, match="16 inputs and 0 outputs, not multiples of 16"):
-        convolution_backward((1, 6, 7, 16, 0, 1), 0, 0, 0, (1, 1, 1), 0, 0, (1, 1, 1))
+        convolution_backward(True, (1, 6, 7, 16, 0, 1), 0, 0, 0, (1, 1, 1), 0, 0, (1, 1, 1))
+
+
+def test_what_is_no_number_stays_so_in_bf16(in_the_core: list[Any]) -> None:
+    x, gradient = (tensor.bfloat16() for tensor in tensors((2, 16, 6, 7), 16))
+    with torch.no_grad():
+        x.view(torch.int16)[1, 3, 2, 2] = 0x7FFF  # a NaN that rounding up would turn into -0
+    conv = layer(16, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = convolve(conv, x.requires_grad_())
+    y.backward(gradient)
+    assert in_the_core
+    assert y[1].isnan().any()
+    assert y[0].isfinite().all()
+    assert conv.weight.grad is not None
+    assert conv.weight.grad.isnan().any()
+
+
+ASKED = Convolution(32, 32, 6, 7, 256, 1, torch.float32)
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[Convolution]:
+    """What was timed; the core is the faster one for floats alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(convolution_choice, "_chosen", {})
+    asked: list[Convolution] = []
+
+    def rates(of: Convolution) -> dict[str, float]:
+        asked.append(of)
+        return {"torch": 100.0, "core": 150.0 if of.dtype is torch.float32 else 102.0}
+
+    monkeypatch.setattr(convolution_choice, "_rates", rates)
+    return asked
+
+
+def test_the_faster_one_is_taken_measured_once_and_kept(
+    timed: list[Convolution], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        assert is_core_faster(ASKED)
+        assert not is_core_faster(ASKED._replace(dtype=torch.bfloat16)), "2 % is noise"
+    assert timed == [ASKED, ASKED._replace(dtype=torch.bfloat16)]
+    monkeypatch.setattr(convolution_choice, "_chosen", {})  # another process
+    assert convolution_choice.description() == ""
+    assert is_core_faster(ASKED)
+    assert len(timed) == 2
+    assert measured_choices.user_cache(convolution_choice.FILE).exists()
+    assert convolution_choice.description().startswith("; 3x3 convolutions: core, by boards/s (torch 100, core 150;")
+
+
+def test_a_large_layer_is_timed_on_fewer_boards(timed: list[Convolution]) -> None:
+    assert is_core_faster(Convolution(256, 256, 19, 19, 2048, 2, torch.float32))
+    assert is_core_faster(Convolution(64, 64, 9, 9, 2048, 1, torch.float32))
+    assert [of.boards for of in timed] == [2 * LEAST_BOARDS, TIMED_WORK // (9 * 64 * 64 * 81)]
+
+
+def test_a_small_layer_is_not_timed(timed: list[Convolution], monkeypatch: pytest.MonkeyPatch) -> None:
+    small = ASKED._replace(boards=8)
+    for is_fastest in (True, False):
+        monkeypatch.setattr(convolution_choice, "core_floats_are_fastest", lambda is_fastest=is_fastest: is_fastest)
+        assert is_core_faster(small) == is_fastest
+        assert not is_core_faster(small._replace(dtype=torch.bfloat16))
+    assert not is_core_faster(ASKED._replace(dtype=torch.float64))
+    assert not timed
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_both_are_timed_on_the_layer_that_was_asked_for(dtype: torch.dtype) -> None:
+    rates = convolution_choice._rates(Convolution(16, 32, 5, 6, 8, 1, dtype))
+    assert set(rates) == {"torch", "core"}
+    assert all(rate > 0 for rate in rates.values())

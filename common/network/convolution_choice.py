@@ -1,0 +1,98 @@
+"""Whose 3x3 convolutions a learning network takes on a CPU, the core's or torch's: what is faster on this processor.
+
+Both are timed once for each layer's sizes, forward and backward, and the answer is kept in the user's cache, so that
+every process of a machine computes alike.  Networks so small that the time of a step is elsewhere are not timed.
+"""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from shusaku.common.hardware import core_floats_are_fastest, processor_name
+from shusaku.common.measured_choices import MeasuredChoice, choose_fastest, find_choice, keep_choice, key_of, user_cache
+from shusaku.common.network.core_convolution import convolve_by_core
+
+FILE = "convolutions.json"  # in the user's cache
+UNIT = "boards/s"
+LEAST_WORK = 3 * 10**7  # multiplications of a layer; below it the answer is a rule
+TIMED_WORK = 3 * 10**8  # of a layer that is timed, on fewer boards if they are many
+LEAST_BOARDS = 8  # for each thread
+ROUNDS = 3  # in turns; the best of each: disturbances only make one slower
+
+Convolve = Callable[[Tensor, Tensor], Tensor]  # x, kernels of float -> y of the type of x
+
+
+class Convolution(NamedTuple):
+    """The sizes of a layer in a step."""
+
+    inputs: int
+    outputs: int
+    height: int
+    width: int
+    boards: int
+    threads: int
+    dtype: torch.dtype  # float32 | bfloat16
+
+    @property
+    def work_of_board(self) -> int:
+        """Multiplications."""
+        return 9 * self.inputs * self.outputs * self.height * self.width
+
+
+_chosen: dict[Convolution, MeasuredChoice] = {}  # of this process
+
+
+def description() -> str:
+    """What was chosen in this process, and the measurement behind it; empty if nothing had to be measured."""
+    newest = list(_chosen.values())[-1:]
+    return f"; 3x3 convolutions: {newest[0]}" if newest else ""
+
+
+def is_core_faster(asked: Convolution) -> bool:
+    """Whether the core computes this layer faster than torch."""
+    if asked.dtype not in (torch.float32, torch.bfloat16):
+        return False
+    if asked.boards * asked.work_of_board < LEAST_WORK:
+        return asked.dtype is torch.float32 and core_floats_are_fastest()
+    boards = max(LEAST_BOARDS * asked.threads, TIMED_WORK // asked.work_of_board)
+    return _choice(asked._replace(boards=min(asked.boards, boards))).name == "core"
+
+
+def _choice(timed: Convolution) -> MeasuredChoice:
+    if timed not in _chosen:
+        key = key_of(processor_name(), torch.__version__, *timed)
+        choice = find_choice(user_cache(FILE), key)
+        if choice is None:
+            choice = choose_fastest(_rates(timed), "torch", UNIT)
+            keep_choice(user_cache(FILE), key, choice)
+        _chosen[timed] = choice
+    return _chosen[timed]
+
+
+def _rates(timed: Convolution) -> dict[str, float]:
+    """Boards a second of each, forward and backward."""
+    generator = torch.Generator().manual_seed(1)
+    x, gradient = (
+        torch.randn((timed.boards, channels, timed.height, timed.width), generator=generator)
+        .to(timed.dtype).contiguous(memory_format=torch.channels_last)
+        for channels in (timed.inputs, timed.outputs))
+    kernels = torch.randn((timed.outputs, timed.inputs, 3, 3), generator=generator) / (9 * timed.inputs) ** 0.5
+    kernels = kernels.contiguous(memory_format=torch.channels_last).requires_grad_()
+    ways: dict[str, Convolve] = {"torch": _by_torch, "core": convolve_by_core}
+    seconds = {name: float("inf") for name in ways}
+    with torch.enable_grad(), torch.autocast("cpu", enabled=False):
+        for _ in range(ROUNDS):
+            for name, way in ways.items():
+                own = x.detach().requires_grad_()
+                begin = time.perf_counter()
+                torch.autograd.grad(way(own, kernels), (own, kernels), gradient)
+                seconds[name] = min(seconds[name], time.perf_counter() - begin)
+    return {name: timed.boards / spent for name, spent in seconds.items()}
+
+
+def _by_torch(x: Tensor, kernels: Tensor) -> Tensor:
+    return F.conv2d(x, kernels.to(x.dtype), padding=1)

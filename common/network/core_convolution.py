@@ -1,0 +1,54 @@
+"""The core's 3x3 convolution as an operation of torch's autograd, on a CPU.
+
+It is Winograd's (`common/core/network/winograd.h`), forward and backward, of floats or bf16, and computes in floats.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from shusaku.common._core import convolution_backward, convolution_forward
+
+TOGETHER = 16  # channels are a multiple of it
+_LAST = torch.channels_last
+
+Strides = tuple[int, int, int]
+
+
+def convolve_by_core(x: Tensor, kernels: Tensor) -> Tensor:
+    """Of x [B, inputs, H, W] of float or bf16, channels last, and kernels [outputs, inputs, 3, 3] of float."""
+    y: Tensor = _CoreConvolution.apply(x, kernels)  # type: ignore[no-untyped-call]
+    return y
+
+
+def _strides(kernels: Tensor) -> Strides:
+    """Of outputs, inputs and taps, of [outputs, inputs, 3, 3] in torch's usual order or with the channels last."""
+    of_output, of_input, of_row, of_tap = kernels.stride()
+    assert of_row == 3 * of_tap
+    return of_output, of_input, of_tap
+
+
+class _CoreConvolution(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kernels: Tensor) -> Tensor:
+        (boards, inputs, height, width), outputs = x.shape, len(kernels)
+        y = torch.empty((boards, outputs, height, width), dtype=x.dtype, memory_format=_LAST)
+        ctx.sizes = boards, height, width, inputs, outputs, torch.get_num_threads()
+        convolution_forward(
+            x.dtype is torch.bfloat16, ctx.sizes, x.data_ptr(), kernels.data_ptr(), _strides(kernels), y.data_ptr())
+        ctx.save_for_backward(x, kernels)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor]:
+        x, kernels = ctx.saved_tensors
+        gradient = gradient.contiguous(memory_format=_LAST)
+        of_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        of_kernels = torch.empty_like(kernels)
+        convolution_backward(
+            x.dtype is torch.bfloat16, ctx.sizes, gradient.data_ptr(), x.data_ptr(), kernels.data_ptr(),
+            _strides(kernels), 0 if of_x is None else of_x.data_ptr(), of_kernels.data_ptr(), _strides(of_kernels))
+        return of_x, of_kernels
