@@ -108,10 +108,10 @@ class ConvolutionGroup {
 template <class Work>
 void over_boards(const ConvolutionSizes& sizes, int inputs, int outputs, Work work) {
   constexpr std::size_t kWork = 1 << 23;  // multiplications of a thread: below that it takes long to start beside them
-  const std::size_t work = std::size_t(sizes.boards) * std::size_t(9 * sizes.height * sizes.width) *
-                           std::size_t(inputs) * std::size_t(outputs);
+  const std::size_t all = std::size_t(sizes.boards) * std::size_t(9 * sizes.height * sizes.width) *
+                          std::size_t(inputs) * std::size_t(outputs);
   const int parts = int(
-      std::clamp<std::size_t>(work / kWork, 1, std::size_t(std::clamp(sizes.boards, 1, std::max(1, sizes.threads)))));
+      std::clamp<std::size_t>(all / kWork, 1, std::size_t(std::clamp(sizes.boards, 1, std::max(1, sizes.threads)))));
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
   const auto run = [&, parts](int part) {
     ConvolutionGroup group(shape, inputs, outputs);
