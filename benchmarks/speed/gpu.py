@@ -8,6 +8,7 @@
 | the learner's step, 19x19 256x20, mini-batches of 2,048, of a bare compiled step | 85 % |
 | both on one GPU: evaluations/s and steps/s, each of what it is alone, added; neither below 0.3 | 0.85 |
 | p99 of a batch on a shared GPU, of that on one of its own | below 2 times |
+| these two once more under NVIDIA's MPS, whose daemon is started for it and ended | the same |
 | Go 9x9 64x4, players that reach the server over TCP alone: the GPU is busy | 80 % |
 
 As many processes play as there are cores but one.  What they ask for if an answer costs nothing is measured beside each
@@ -20,13 +21,18 @@ import argparse
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from benchmarks.lib import ROOT, record, run_shusaku
+from shusaku.common.mps import mps_runs
 
 FILE = "gpu.jsonl"
 NETWORKS = {  # name -> overrides, least share of the network alone
@@ -35,6 +41,7 @@ NETWORKS = {  # name -> overrides, least share of the network alone
     "Go 19x19, 256x20": (["game=go", "game.size=19", "network.filters=256", "network.blocks=20"], 0.95),
 }
 SMALLEST, LARGEST = "Go 9x9, 64x4", "Go 19x19, 256x20"
+SHARED, MPS_CONTROL = "one GPU for both", "nvidia-cuda-mps-control"
 BATCH = 2048
 LEAST_STEP, LEAST_SUM, LEAST_EACH, MOST_SLOWER, LEAST_BUSY = 0.85, 0.85, 0.3, 2.0, 0.8
 SERVED = ["inference.placement=server", "actors.games_per_actor=auto"]
@@ -186,6 +193,28 @@ def sharing(found: dict[str, Any], seconds: float) -> tuple[dict[str, Any], bool
             "shown": (f"{shares[0]:.2f} + {shares[1]:.2f}", f"p99 x {slower:.1f}")}, is_good
 
 
+def sharing_under_mps(found: dict[str, Any], seconds: float) -> tuple[dict[str, Any], bool]:
+    """The same where kernels of both processes run side by side."""
+    if mps_runs():
+        sys.exit(f"MPS runs here already, and {SHARED} was measured under it")
+    with mps_daemon():
+        return sharing(found, seconds)
+
+
+@contextmanager
+def mps_daemon() -> Iterator[None]:
+    """One of our own, which no other process of this machine reaches; it ends with us."""
+    with tempfile.TemporaryDirectory(prefix="mps-") as pipes, patch.dict(
+            os.environ, {"CUDA_MPS_PIPE_DIRECTORY": pipes, "CUDA_MPS_LOG_DIRECTORY": pipes}):
+        started = subprocess.run([MPS_CONTROL, "-d"], stdin=subprocess.DEVNULL, check=False)
+        if started.returncode:
+            sys.exit(f"{MPS_CONTROL} -d: exit code {started.returncode}")
+        try:
+            yield
+        finally:
+            subprocess.run([MPS_CONTROL], input="quit\n", text=True, check=False)
+
+
 def learn_until_the_input_ends() -> None:
     """Says `ready` once it learns; at the end moments of the monotonic clock, each with the steps made until then."""
     from threading import Thread
@@ -260,8 +289,9 @@ def bare_steps_per_s(seconds: float) -> float:
 
 
 PARTS: dict[str, Measure] = {
-    **{network: serving(network) for network in NETWORKS}, "learner's step": learning, "one GPU for both": sharing,
+    **{network: serving(network) for network in NETWORKS}, "learner's step": learning, SHARED: sharing,
     "over TCP": over_tcp,
+    **({f"{SHARED}, by MPS": sharing_under_mps} if shutil.which(MPS_CONTROL) else {}),
 }
 
 if __name__ == "__main__":
