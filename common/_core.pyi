@@ -404,12 +404,11 @@ class Int8Tower:
 class FloatTower:
     """A small residual tower of floats: network/float_tower.h.  One thread at a time."""
 
-    @staticmethod
-    def make(
-        planes: int, height: int, width: int, actions: int, filters: int, blocks: int, policy_filters: int,
+    def __init__(
+        self, planes: int, height: int, width: int, actions: int, filters: int, blocks: int, policy_filters: int,
         value_filters: int, value_hidden: int, is_policy_by_cell: bool,
-    ) -> FloatTower | None:
-        """Without weights; None unless the filters are a multiple of 16."""
+    ) -> None:
+        """Without weights; ValueError unless the filters are a multiple of 16."""
     def set_layer(self, layer: int, weights: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
         """[F, C, 3, 3] of layer 0, [F, F, 3, 3] of the others, and [F]; ValueError for other sizes, as all of these."""
     def set_policy(
@@ -422,10 +421,21 @@ class FloatTower:
         hidden_bias: NDArray[np.float32], output: NDArray[np.float32], output_bias: NDArray[np.float32],
     ) -> None:
         """[V, F, 1, 1], [V], [N, V * H * W], [N], [1, N] and [1]."""
-    def run(
-        self, planes: NDArray[np.float32], rows: int, logits: NDArray[np.float32], values: NDArray[np.float32]
+    def set_ownership(self, weights: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
+        """[1, F, 1, 1] and [1]; the tower has such a head from now on."""
+    def set_score(
+        self, features: NDArray[np.float32], features_bias: NDArray[np.float32], hidden: NDArray[np.float32],
+        hidden_bias: NDArray[np.float32], output: NDArray[np.float32], output_bias: NDArray[np.float32],
     ) -> None:
-        """The first rows of planes [S, H, W, C] -> logits [S, A] and values [S]; the GIL is released."""
+        """As `set_value`; the tower has such a head from now on."""
+    def run(
+        self, planes: NDArray[np.float32], rows: int, logits: NDArray[np.float32], values: NDArray[np.float32],
+        ownership: NDArray[np.float32] | None = None, scores: NDArray[np.float32] | None = None,
+    ) -> None:
+        """The first rows of planes [S, H, W, C] -> logits [S, A], values [S], ownership [S, H, W] and scores [S].
+
+        Scores are not scaled.  The GIL is released.
+        """
 
 def convolution_forward(
     is_bf16: bool, sizes: tuple[int, int, int, int, int, int], x: int, kernels: int, strides: tuple[int, int, int],

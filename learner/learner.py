@@ -30,6 +30,7 @@ from shusaku.replay.buffer import Batch, PackedPlanes
 
 READ_EVERY = 32  # queued steps between two looks at their outcome
 _SCALE = "scale/"  # before the name of a layer, in the facts of a checkpoint
+_BY_CORE = "by_core/"  # of layers, see `common.network.convolution_choice`
 _TRIED = 16  # positions on which a network is tried before it is published or saved
 
 
@@ -288,6 +289,7 @@ class Learner:
         facts = {"step": self.step_count, "average_steps": self.average.steps, "rate_factor": self.rate_factor,
                  "first_step": self._first_step}
         facts |= {f"{_SCALE}{layer}": scale for layer, scale in self._scales.items()}
+        facts |= {f"{_BY_CORE}{layer}": float(by_core) for layer, by_core in convolution_choice.answers().items()}
         return buffers.copy(live, facts)
 
     def state(self) -> LearnerState:
@@ -313,6 +315,9 @@ class Learner:
         self._scales = {
             name.removeprefix(_SCALE): value for name, value in state.facts.items() if name.startswith(_SCALE)
         }
+        convolution_choice.adopt({
+            name.removeprefix(_BY_CORE): bool(value) for name, value in state.facts.items()
+            if name.startswith(_BY_CORE)})
         self._newest = None
         self._bad_steps = 0
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0

@@ -27,7 +27,8 @@ class LearnerState:
     """Everything that decides the next step, as plain arrays and numbers."""
 
     tensors: dict[str, dict[str, NDArray[Any]]]  # of network, average, optimizer and random
-    facts: dict[str, float]  # step, average_steps, rate_factor; scale/<layer> where publications are rounded
+    facts: dict[str, float]  # step, average_steps, rate_factor; scale/<layer> where publications are rounded;
+    # by_core/<layer> of convolutions
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from shusaku.actors.evaluators.evaluator import BatchTooLargeError, Evaluator, MeasurableEvaluator, StagedEvaluator
+from shusaku.actors.evaluators.evaluator import BatchEvaluator, BatchTooLargeError, Evaluator, MeasurableEvaluator
 from shusaku.common.messages import Evaluation, Leaves, Weights
 
 E = TypeVar("E", bound=Evaluator)
@@ -68,6 +68,6 @@ def make_buckets(make: Callable[[int], E], sizes: Sequence[int]) -> tuple[dict[i
             error_text = str(error)
             continue
         if not made:
-            worth = evaluator.worth_rows if isinstance(evaluator, StagedEvaluator) else size
+            worth = evaluator.worth_rows if isinstance(evaluator, BatchEvaluator) else size
         made[size] = evaluator
     return dict(reversed(made.items())), error_text

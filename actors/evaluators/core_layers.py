@@ -23,18 +23,22 @@ class CoreSizes(NamedTuple):
 
 
 def core_sizes(tower: TowerShape) -> CoreSizes | None:
-    """None for what no tower of the core computes: other than residual blocks, and heads beside policy and value."""
+    """None for what no tower of the core computes: other than plain residual blocks."""
     n = tower.network
-    if tower.is_plain or n.squeeze or tower.heads or not n.blocks:
+    if tower.is_plain or n.squeeze or not n.blocks:
         return None
     return CoreSizes(*tower.planes, tower.num_actions, n.filters, n.blocks, n.policy_filters, n.value_filters,
                      n.value_hidden, n.policy_head == "planes")
 
 
-def head_tensors(constants: Tensors) -> tuple[list[Any], list[Any]]:
-    """What `set_policy` and `set_value` take, of the folded tensors of `common.network.tower`."""
-    return (_of(constants, "heads.policy", "features", "output"),
-            _of(constants, "heads.value", "features", "hidden", "output"))
+def policy_tensors(constants: Tensors) -> list[Any]:
+    """What `set_policy` takes, of the folded tensors of `common.network.tower`."""
+    return _of(constants, "heads.policy", "features", "output")
+
+
+def number_tensors(constants: Tensors, head: str) -> list[Any]:
+    """What `set_value` and `set_score` take, in the same way."""
+    return _of(constants, f"heads.{head}", "features", "hidden", "output")
 
 
 def _of(constants: Tensors, head: str, *layers: str) -> list[Any]:

@@ -20,6 +20,8 @@ class CoreRuntime:
     Weights without scales are computed by `otherwise`, whose arrays both read and write.
     """
 
+    has_fixed_batch = True  # as the other one has
+
     def __init__(self, core: CoreInt8Tower, tower: TowerShape, wanted: Precision, otherwise: Runtime) -> None:
         self._core, self._tower, self._wanted, self._otherwise = core, tower, wanted, otherwise
         self._is_core = False  # whether the core has the weights that are in use

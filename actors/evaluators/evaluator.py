@@ -65,12 +65,17 @@ class Stage(Protocol):
 
 
 @runtime_checkable
-class StagedEvaluator(SplitEvaluator, Protocol):
-    """An evaluator whose device reads batches from memory of its own kind: nothing is copied on the host."""
+class BatchEvaluator(Evaluator, Protocol):
+    """An evaluator that was made for batches of one size."""
 
     @property
     def worth_rows(self) -> int:
         """Batches of at least so many rows are computed here no slower than by the smaller evaluator they would fit."""
+
+
+@runtime_checkable
+class StagedEvaluator(SplitEvaluator, BatchEvaluator, Protocol):
+    """An evaluator whose device reads batches from memory of its own kind: nothing is copied on the host."""
 
     def new_stage(self, rows: int) -> Stage:
         """Memory for batches of so many positions; all evaluators of one network may read it."""
@@ -122,6 +127,10 @@ class Runtime(Protocol):
     @property
     def precision(self) -> str:
         """The precision that is in use now: fp32 | bf16 | int8."""
+
+    @property
+    def has_fixed_batch(self) -> bool:
+        """Whether a batch that is not full takes as long as a full one."""
 
     @property
     def policy(self) -> NDArray[np.float32]:  # [S, A]

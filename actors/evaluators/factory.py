@@ -77,6 +77,9 @@ def network_maker(
         on_gpu = DeviceNetwork(game, tower, precision, device, inference.gpus_per_server)
         return partial(CudaEvaluator, on_gpu, program=inference.gpu_program)
     name, why = choose_runtime(inference)
+    if name == "torch" and precision.name == "int8":
+        precision = choose_precision("auto", "cpu", "inference.precision")
+        precision = precision._replace(reason=f"int8 needs OpenVINO; {precision.reason}")
     make_runtime: Callable[[int], Runtime]
     core = core_float_runtimes(tower, precision) if inference.runtime == "auto" else None
     if core is not None:
@@ -91,9 +94,6 @@ def network_maker(
     else:
         from shusaku.actors.evaluators.torch_cpu import TorchRuntime
 
-        if precision.name == "int8":
-            precision = choose_precision("auto", "cpu", "inference.precision")
-            precision = precision._replace(reason=f"int8 needs OpenVINO; {precision.reason}")
         if why:
             precision = precision._replace(reason=f"{precision.reason}; {why}")
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import Inputs
-from shusaku.actors.evaluators.core_layers import core_sizes, head_tensors
+from shusaku.actors.evaluators.core_layers import core_sizes, number_tensors, policy_tensors
 from shusaku.common._core import Int8Tower
 from shusaku.common.hardware import cpu_flags
 from shusaku.common.network.tower import Tensors, TowerShape, quantised_layers
@@ -30,7 +30,7 @@ class CoreInt8Tower:
     def make(cls, tower: TowerShape) -> "CoreInt8Tower | None":
         """None where the core has none for such a tower, or for this processor."""
         sizes = core_sizes(tower)
-        if sizes is None or "amx_int8" in cpu_flags():
+        if sizes is None or tower.heads or "amx_int8" in cpu_flags():
             return None
         core = Int8Tower.make(*sizes)
         return None if core is None else cls(core, tower)
@@ -49,9 +49,8 @@ class CoreInt8Tower:
             unit = np.float32(steps[number + 1] if is_first else 1)
             after = 0.0 if is_first else steps[number + 1] if number + 1 < len(layers) else 1.0
             self._core.set_layer(number, integers, slope * unit, bias * unit, after)
-        policy, value = head_tensors(constants)
-        self._core.set_policy(*policy)
-        self._core.set_value(*value)
+        self._core.set_policy(*policy_tensors(constants))
+        self._core.set_value(*number_tensors(constants, "value"))
 
     def run(self, inputs: Inputs, rows: int, policy: Any, values: Any) -> None:
         """Planes [S, H, W, C] -> logits [S, A] and values [S] of the first rows; the GIL is released."""

@@ -46,6 +46,11 @@ class NetworkEvaluator:
         """The precision that is in use now: fp32 | bf16 | int8."""
         return self.runtime.precision
 
+    @property
+    def worth_rows(self) -> int:
+        """Batches of at least so many rows are computed here no slower than by the smaller evaluator they would fit."""
+        return self.size if self.runtime.has_fixed_batch else 0
+
     def fill_inputs(self, random: np.random.Generator) -> None:
         """Prepares a full batch for `run_raw`, half of whose bits are set."""
         inputs = self.runtime.inputs

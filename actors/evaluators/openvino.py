@@ -35,6 +35,7 @@ class OpenVINORuntime:
     """One compiled network for batches of `batch_size`, of one thread; see `actors.evaluators.evaluator.Runtime`."""
 
     runtime_name = "openvino"
+    has_fixed_batch = True
 
     def __init__(self, tower: TowerShape, batch_size: int, precision: Precision) -> None:
         self._wanted = precision

@@ -18,6 +18,7 @@ class TorchRuntime:
     """A folded network for batches of at most `batch_size`; see `actors.evaluators.evaluator.Runtime`."""
 
     runtime_name = "torch"
+    has_fixed_batch = False
 
     def __init__(self, tower: TowerShape, batch_size: int, precision: Precision) -> None:
         self.description = f"torch {torch.__version__} on cpu, {precision.name} ({precision.reason})"

@@ -15,7 +15,8 @@ def convolve(conv: nn.Conv2d, x: Tensor) -> Tensor:
 def _fits(conv: nn.Conv2d, x: Tensor) -> bool:
     """Whether this is a training step on a CPU, x lies in memory as the core takes it, and the core is faster."""
     return (torch.is_grad_enabled() and conv.training and x.device.type == "cpu"
-            and conv.kernel_size == (3, 3) and conv.padding == (1, 1) and conv.bias is None
+            and conv.kernel_size == (3, 3) and conv.padding == conv.stride == conv.dilation == (1, 1)
+            and conv.padding_mode == "zeros" and conv.groups == 1 and conv.bias is None
             and conv.in_channels % TOGETHER == 0 and conv.out_channels % TOGETHER == 0
             and x.dtype is _type_of_step() and conv.weight.dtype is torch.float32
             and x.is_contiguous(memory_format=torch.channels_last) and is_core_faster(_asked(conv, x)))

@@ -1,11 +1,13 @@
 """Whose 3x3 convolutions a learning network takes on a CPU, the core's or torch's: what is faster on this processor.
 
-Both are timed once for each layer's sizes, forward and backward, and the answer is kept in the user's cache, so that
-every process of a machine computes alike.  Networks so small that the time of a step is elsewhere are not timed.
+Both are timed once for each layer's sizes, forward and backward.  The answer is kept in the user's cache, and with the
+learner's state, so that a run goes on as it began.  Layers so small that the time of a step is elsewhere are not timed.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import metadata
 from typing import NamedTuple
 
 import torch
@@ -43,12 +45,23 @@ class Convolution(NamedTuple):
         return 9 * self.inputs * self.outputs * self.height * self.width
 
 
-_chosen: dict[Convolution, MeasuredChoice] = {}  # of this process
+_answers: dict[str, bool] = {}  # of this process: key of a layer -> whether the core computes it
+_measured: dict[str, MeasuredChoice] = {}  # the measurements behind those that no run had brought along
+
+
+def answers() -> dict[str, bool]:
+    """Of the layers that this process has computed, or was told of: key -> whether it is the core's."""
+    return dict(_answers)
+
+
+def adopt(of_run: Mapping[str, bool]) -> None:
+    """Takes the answers of a run that goes on here; a layer on another processor has another key."""
+    _answers.update(of_run)
 
 
 def description() -> str:
-    """What was chosen in this process, and the measurement behind it; empty if nothing had to be measured."""
-    newest = list(_chosen.values())[-1:]
+    """The newest measurement of this process, for the user; empty if nothing had to be measured."""
+    newest = list(_measured.values())[-1:]
     return f"; 3x3 convolutions: {newest[0]}" if newest else ""
 
 
@@ -59,18 +72,26 @@ def is_core_faster(asked: Convolution) -> bool:
     if asked.boards * asked.work_of_board < LEAST_WORK:
         return asked.dtype is torch.float32 and core_floats_are_fastest()
     boards = max(LEAST_BOARDS * asked.threads, TIMED_WORK // asked.work_of_board)
-    return _choice(asked._replace(boards=min(asked.boards, boards))).name == "core"
+    timed = asked._replace(boards=min(asked.boards, boards))
+    key = _key(timed)
+    if key not in _answers:
+        _measured[key] = find_choice(user_cache(FILE), key) or _measure(timed, key)
+        _answers[key] = _measured[key].name == "core"
+    return _answers[key]
 
 
-def _choice(timed: Convolution) -> MeasuredChoice:
-    if timed not in _chosen:
-        key = key_of(processor_name(), torch.__version__, *timed)
-        choice = find_choice(user_cache(FILE), key)
-        if choice is None:
-            choice = choose_fastest(_rates(timed), "torch", UNIT)
-            keep_choice(user_cache(FILE), key, choice)
-        _chosen[timed] = choice
-    return _chosen[timed]
+@cache
+def _key(timed: Convolution) -> str:
+    return key_of(processor_name(), torch.__version__, metadata.version("shusaku"), *timed)
+
+
+def _measure(timed: Convolution, key: str) -> MeasuredChoice:
+    choice = choose_fastest(_rates(timed), "torch", UNIT)
+    path = user_cache(FILE)
+    # Ranks of one learner measure at once; the one that was first is right for all.
+    if find_choice(path, key) is None:
+        keep_choice(path, key, choice)
+    return find_choice(path, key) or choice
 
 
 def _rates(timed: Convolution) -> dict[str, float]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from shusaku.common._core import Game
 from shusaku.common.config.schema import LearnerConfig, NetworkConfig
 from shusaku.common.errors import UsageError
+from shusaku.common.network import convolution_choice
 from shusaku.common.network.network import Network, named_tensors, tensors_of
 from shusaku.common.network.torch_tower import TorchTower
 from shusaku.common.network.tower import quantised_layers
@@ -363,3 +364,12 @@ def test_a_step_on_a_cpu_takes_no_new_memory_from_the_system() -> None:
     for _ in range(steps):
         learner.step(batch)
     assert (getrusage(RUSAGE_SELF).ru_minflt - before) / steps < 1000
+
+
+def test_a_run_goes_on_with_the_convolutions_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was faster when it began decides the last digits of every later step."""
+    monkeypatch.setattr(convolution_choice, "_answers", {"one layer": True, "another": False})
+    state = learner_of().state()
+    monkeypatch.setattr(convolution_choice, "_answers", {"another": True})
+    learner_of().restore(state)
+    assert convolution_choice.answers() == {"one layer": True, "another": False}

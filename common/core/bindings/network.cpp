@@ -1,5 +1,6 @@
 // The network on a CPU, in Python: small towers in floats and in 8 bits, and the norms of a gradient step, whose
 // tensors come as addresses.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 
@@ -79,24 +80,36 @@ std::unique_ptr<Int8Tower> make_tower(int planes, int height, int width, int act
   return std::make_unique<Int8Tower>(*kernels, sizes);
 }
 
-std::unique_ptr<FloatTower> make_float_tower(int planes, int height, int width, int actions, int filters, int blocks,
-                                             int policy_filters, int value_filters, int value_hidden,
-                                             bool is_policy_by_cell) {
-  if (filters % 16 != 0) return nullptr;
-  return std::make_unique<FloatTower>(TowerSizes{planes, height, width, actions, filters, blocks, policy_filters,
-                                                 value_filters, value_hidden, is_policy_by_cell});
-}
-
-template <class Tower, class T>
-void run_tower(Tower& tower, In<T, 4> planes, std::size_t rows, Out<float, 2> logits, Out<float, 1> values) {
-  const TowerSizes& s = tower.sizes();
+// Checks what all towers read and write.
+template <class T>
+void require_rows(const TowerSizes& s, const In<T, 4>& planes, std::size_t rows, const Out<float, 2>& logits,
+                  const Out<float, 1>& values) {
   require(planes.shape(1) == std::size_t(s.height) && planes.shape(2) == std::size_t(s.width) &&
               planes.shape(3) == std::size_t(s.planes) && logits.shape(1) == std::size_t(s.actions),
           "the arrays are of another tower");
   require(rows <= planes.shape(0) && rows <= logits.shape(0) && rows <= values.shape(0),
           std::to_string(rows) + " rows of smaller arrays");
+}
+
+void run_int8_tower(Int8Tower& tower, In<std::uint16_t, 4> planes, std::size_t rows, Out<float, 2> logits,
+                    Out<float, 1> values) {
+  require_rows(tower.sizes(), planes, rows, logits, values);
   const nb::gil_scoped_release nogil;
   tower.run(planes.data(), rows, logits.data(), values.data());
+}
+
+void run_float_tower(FloatTower& tower, In<float, 4> planes, std::size_t rows, Out<float, 2> logits,
+                     Out<float, 1> values, std::optional<Out<float, 3>> ownership,
+                     std::optional<Out<float, 1>> scores) {
+  const TowerSizes& s = tower.sizes();
+  require_rows(s, planes, rows, logits, values);
+  require(!ownership || (tower.has_ownership() && rows <= ownership->shape(0) &&
+                         ownership->shape(1) == std::size_t(s.height) && ownership->shape(2) == std::size_t(s.width)),
+          "ownership of another tower");
+  require(!scores || (tower.has_score() && rows <= scores->shape(0)), "scores of another tower");
+  const nb::gil_scoped_release nogil;
+  tower.run(planes.data(), rows, logits.data(), values.data(),
+            {ownership ? ownership->data() : nullptr, scores ? scores->data() : nullptr});
 }
 
 template <class Tower>
@@ -109,31 +122,36 @@ void set_policy(Tower& tower, In<float, 4> features, In<float, 1> features_bias,
               features_bias.size() == std::size_t(s.policy_filters) &&
               output.size() == std::size_t(outputs) * std::size_t(inputs) && output_bias.size() == std::size_t(outputs),
           "a policy head of another tower");
-  tower.heads().set_policy(features.data(), features_bias.data(), output.data(), output_bias.data());
+  tower.heads().policy().set(features.data(), features_bias.data(), output.data(), output_bias.data());
 }
 
-template <class Tower>
-void set_value(Tower& tower, In<float, 4> features, In<float, 1> features_bias, In<float, 2> hidden,
-               In<float, 1> hidden_bias, In<float, 2> output, In<float, 1> output_bias) {
-  const TowerSizes& s = tower.sizes();
+// `head()`: the one to set, asked for only if the sizes are right.
+template <class Head>
+void set_number_head(Head head, const TowerSizes& s, const char* name, In<float, 4> features,
+                     In<float, 1> features_bias, In<float, 2> hidden, In<float, 1> hidden_bias, In<float, 2> output,
+                     In<float, 1> output_bias) {
   require(features.size() == std::size_t(s.value_filters * s.filters) &&
               features_bias.size() == std::size_t(s.value_filters) &&
               hidden.size() == std::size_t(s.value_hidden) * std::size_t(s.value_filters * s.cells()) &&
               hidden_bias.size() == std::size_t(s.value_hidden) && output.size() == std::size_t(s.value_hidden) &&
               output_bias.size() == 1,
-          "a value head of another tower");
-  tower.heads().set_value(features.data(), features_bias.data(), hidden.data(), hidden_bias.data(), output.data(),
-                          output_bias.data());
+          "a " + std::string(name) + " head of another tower");
+  head().set(features.data(), features_bias.data(), hidden.data(), hidden_bias.data(), output.data(),
+             output_bias.data());
 }
 
 // What the towers of all kinds of numbers have alike.
-template <class Tower, class T>
-void bind_heads_and_run(nb::class_<Tower>& tower) {
+template <class Tower>
+void bind_heads(nb::class_<Tower>& tower) {
   tower.def("set_policy", &set_policy<Tower>, "features"_a, "features_bias"_a, "output"_a, "output_bias"_a)
-      .def("set_value", &set_value<Tower>, "features"_a, "features_bias"_a, "hidden"_a, "hidden_bias"_a, "output"_a,
-           "output_bias"_a)
-      .def("run", &run_tower<Tower, T>, "planes"_a.noconvert(), "rows"_a, "logits"_a.noconvert(),
-           "values"_a.noconvert());
+      .def(
+          "set_value",
+          [](Tower& tower, In<float, 4> features, In<float, 1> features_bias, In<float, 2> hidden,
+             In<float, 1> hidden_bias, In<float, 2> output, In<float, 1> output_bias) {
+            set_number_head([&]() -> auto& { return tower.heads().value(); }, tower.sizes(), "value", features,
+                            features_bias, hidden, hidden_bias, output, output_bias);
+          },
+          "features"_a, "features_bias"_a, "hidden"_a, "hidden_bias"_a, "output"_a, "output_bias"_a);
 }
 
 }  // namespace
@@ -163,11 +181,21 @@ void bind_network(nb::module_& m) {
             tower.set_layer(layer, weights.data(), slope.data(), shift.data(), steps);
           },
           "layer"_a, "weights"_a, "slope"_a, "shift"_a, "steps"_a);
-  bind_heads_and_run<Int8Tower, std::uint16_t>(int8_tower);
+  bind_heads(int8_tower);
+  int8_tower.def("run", &run_int8_tower, "planes"_a.noconvert(), "rows"_a, "logits"_a.noconvert(),
+                 "values"_a.noconvert());
   nb::class_<FloatTower> float_tower(m, "FloatTower");
   float_tower
-      .def_static("make", &make_float_tower, "planes"_a, "height"_a, "width"_a, "actions"_a, "filters"_a, "blocks"_a,
-                  "policy_filters"_a, "value_filters"_a, "value_hidden"_a, "is_policy_by_cell"_a)
+      .def(
+          "__init__",
+          [](FloatTower* self, int planes, int height, int width, int actions, int filters, int blocks,
+             int policy_filters, int value_filters, int value_hidden, bool is_policy_by_cell) {
+            require(filters > 0 && filters % 16 == 0, std::to_string(filters) + " filters, not a multiple of 16");
+            new (self) FloatTower({planes, height, width, actions, filters, blocks, policy_filters, value_filters,
+                                   value_hidden, is_policy_by_cell});
+          },
+          "planes"_a, "height"_a, "width"_a, "actions"_a, "filters"_a, "blocks"_a, "policy_filters"_a,
+          "value_filters"_a, "value_hidden"_a, "is_policy_by_cell"_a)
       .def(
           "set_layer",
           [](FloatTower& tower, int layer, In<float, 4> weights, In<float, 1> bias) {
@@ -179,7 +207,26 @@ void bind_network(nb::module_& m) {
             tower.set_layer(layer, weights.data(), bias.data());
           },
           "layer"_a, "weights"_a, "bias"_a);
-  bind_heads_and_run<FloatTower, float>(float_tower);
+  bind_heads(float_tower);
+  float_tower
+      .def(
+          "set_ownership",
+          [](FloatTower& tower, In<float, 4> weights, In<float, 1> bias) {
+            require(weights.size() == std::size_t(tower.sizes().filters) && bias.size() == 1,
+                    "an ownership head of another tower");
+            tower.set_ownership(weights.data(), bias.data());
+          },
+          "weights"_a, "bias"_a)
+      .def(
+          "set_score",
+          [](FloatTower& tower, In<float, 4> features, In<float, 1> features_bias, In<float, 2> hidden,
+             In<float, 1> hidden_bias, In<float, 2> output, In<float, 1> output_bias) {
+            set_number_head([&]() -> auto& { return tower.score(); }, tower.sizes(), "score", features, features_bias,
+                            hidden, hidden_bias, output, output_bias);
+          },
+          "features"_a, "features_bias"_a, "hidden"_a, "hidden_bias"_a, "output"_a, "output_bias"_a)
+      .def("run", &run_float_tower, "planes"_a.noconvert(), "rows"_a, "logits"_a.noconvert(), "values"_a.noconvert(),
+           "ownership"_a.noconvert().none() = nb::none(), "scores"_a.noconvert().none() = nb::none());
   m.def(
       "convolution_forward",
       [](bool is_bf16, const Sizes& sizes, Address x, Address kernels, const Strides& strides, Address y) {

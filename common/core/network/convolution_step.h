@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -104,25 +105,39 @@ class ConvolutionGroup {
   AlignedArray<float> padded_, finished_, numbers_, sums_;
 };
 
-// `work(group, begin, end)` for the boards of each thread, each but the first in one of its own.
-template <class Work>
-void over_boards(const ConvolutionSizes& sizes, int inputs, int outputs, Work work) {
-  constexpr std::size_t kWork = 1 << 23;  // multiplications of a thread: below that it takes long to start beside them
+// Threads that share the boards: each has enough to do beside its start.
+inline int parts_of(const ConvolutionSizes& sizes) {
+  constexpr std::size_t kWork = 1 << 23;  // multiplications
   const std::size_t all = std::size_t(sizes.boards) * std::size_t(9 * sizes.height * sizes.width) *
-                          std::size_t(inputs) * std::size_t(outputs);
-  const int parts = int(
-      std::clamp<std::size_t>(all / kWork, 1, std::size_t(std::clamp(sizes.boards, 1, std::max(1, sizes.threads)))));
+                          std::size_t(sizes.inputs) * std::size_t(sizes.outputs);
+  const int most = std::clamp(sizes.boards, 1, std::max(1, sizes.threads));
+  return int(std::clamp<std::size_t>(all / kWork, 1, std::size_t(most)));
+}
+
+// `work(part, group, first, boards)` for each group of boards of each part; parts but the first have threads of their
+// own.  What fails in one is thrown here when all have ended.
+template <class Work>
+void over_boards(const ConvolutionSizes& sizes, Work work) {
+  const int parts = parts_of(sizes);
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(parts));
   const auto run = [&, parts](int part) {
-    ConvolutionGroup group(shape, inputs, outputs);
-    const int end = sizes.boards * (part + 1) / parts;
-    for (int first = sizes.boards * part / parts; first < end; first += group.boards())
-      work(part, group, first, std::min(group.boards(), end - first));
+    try {
+      ConvolutionGroup group(shape, sizes.inputs, sizes.outputs);
+      const int end = sizes.boards * (part + 1) / parts;
+      for (int first = sizes.boards * part / parts; first < end; first += group.boards())
+        work(part, group, first, std::min(group.boards(), end - first));
+    } catch (...) {
+      failures[std::size_t(part)] = std::current_exception();
+    }
   };
-  std::vector<std::thread> threads;
-  for (int part = 1; part < parts; ++part) threads.emplace_back(run, part);
-  run(0);
-  for (std::thread& thread : threads) thread.join();
+  {
+    std::vector<std::jthread> threads;
+    for (int part = 1; part < parts; ++part) threads.emplace_back(run, part);
+    run(0);
+  }
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
 }
 
 // y = the convolution of x.
@@ -132,7 +147,7 @@ void convolution_forward(const ConvolutionSizes& sizes, const T* x, const float*
   const std::size_t cells = std::size_t(sizes.height * sizes.width);
   AlignedArray<float> packed(std::size_t(shape.points() * sizes.inputs * sizes.outputs));
   winograd_kernels(shape, kernels, strides, sizes.inputs, sizes.inputs, sizes.outputs, packed.data());
-  over_boards(sizes, sizes.inputs, sizes.outputs, [&](int, ConvolutionGroup& group, int first, int boards) {
+  over_boards(sizes, [&](int, ConvolutionGroup& group, int first, int boards) {
     group.forward(x + std::size_t(first) * cells * std::size_t(sizes.inputs), boards, packed.data(),
                   y + std::size_t(first) * cells * std::size_t(sizes.outputs));
   });
@@ -153,8 +168,8 @@ void convolution_backward(const ConvolutionSizes& sizes, const T* y_gradient, co
   const std::size_t cells = std::size_t(sizes.height * sizes.width);
   const std::size_t numbers = std::size_t(shape.points() * sizes.inputs * sizes.outputs);
   std::vector<AlignedArray<float>> of_part;
-  for (int part = 0; part < std::max(1, sizes.threads); ++part) of_part.emplace_back(numbers);
-  over_boards(sizes, sizes.inputs, sizes.outputs, [&](int part, ConvolutionGroup& group, int first, int boards) {
+  for (int part = 0; part < parts_of(sizes); ++part) of_part.emplace_back(numbers);
+  over_boards(sizes, [&](int part, ConvolutionGroup& group, int first, int boards) {
     group.add_kernel_gradients(x + std::size_t(first) * cells * std::size_t(sizes.inputs),
                                y_gradient + std::size_t(first) * cells * std::size_t(sizes.outputs), boards,
                                of_part[std::size_t(part)].data());

@@ -1,8 +1,10 @@
-// A small residual tower with its policy and value heads in floats, from planes to logits and values, in one thread.
+// A small residual tower with its heads in floats, from planes to logits, values and what else it has, in one thread.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "network/aligned_array.h"
@@ -10,6 +12,38 @@
 #include "network/winograd.h"
 
 namespace shusaku {
+
+// Of rows of positions, where the tower has such heads, else null.
+struct FurtherAnswers {
+  float *ownership, *scores;  // [rows, H, W], [rows]
+};
+
+// Whose each cell will be: a 1x1 convolution to one number, tanh.
+class OwnershipHead {
+ public:
+  explicit OwnershipHead(const TowerSizes& sizes)
+      : sizes_(sizes), layer_(sizes.filters, 1), answers_(std::size_t(sizes.width * layer_.outputs())) {}
+
+  // [1, F] and [1].
+  void set(const float* weights, const float* bias) { layer_.set(1, sizes_.filters, weights, bias); }
+
+  // Features of the tower -> [boards, H, W].
+  void run(const float* x, const BoardPlaces& places, int boards, float* owners) {
+    const std::size_t filters = std::size_t(sizes_.filters), outputs = std::size_t(layer_.outputs());
+    for (int b = 0; b < boards; ++b)
+      for (int row = 0; row < sizes_.height; ++row) {
+        kFloatDense.multiply(layer_.layer(), x + places.row(b, row) * filters, filters, sizes_.width, answers_.data(),
+                             outputs);
+        for (int column = 0; column < sizes_.width; ++column)
+          *owners++ = std::tanh(answers_[std::size_t(column) * outputs]);
+      }
+  }
+
+ private:
+  TowerSizes sizes_;
+  Dense<float> layer_;
+  AlignedArray<float> answers_;
+};
 
 class FloatTower {
  public:
@@ -40,8 +74,20 @@ class FloatTower {
     winograd_kernels(shape_, weights, {inputs * 9, 9, 1}, inputs, own.inputs, outputs, own.weights.data());
   }
 
-  // Planes [rows, H, W, C] -> logits [rows, A] and values [rows].
-  void run(const float* planes, std::size_t rows, float* logits, float* values) {
+  // These make the head, if the tower has none yet; see OwnershipHead and NumberHead.
+  void set_ownership(const float* weights, const float* bias) {
+    if (!ownership_) ownership_.emplace(sizes_);
+    ownership_->set(weights, bias);
+  }
+  NumberHead<float>& score() {
+    if (!score_) score_.emplace(kFloatDense, sizes_, kBoards);
+    return *score_;
+  }
+  bool has_ownership() const { return ownership_.has_value(); }
+  bool has_score() const { return score_.has_value(); }
+
+  // Planes [rows, H, W, C] -> logits [rows, A] and values [rows], and what `further` asks of the heads that there are.
+  void run(const float* planes, std::size_t rows, float* logits, float* values, FurtherAnswers further = {}) {
     const BoardPlaces places{std::size_t(shape_.padded()), std::size_t(shape_.at(0, 0)), std::size_t(shape_.pitch())};
     for (std::size_t row = 0; row < rows; row += kBoards) {
       const int boards = int(std::min<std::size_t>(kBoards, rows - row));
@@ -51,6 +97,9 @@ class FloatTower {
         run_layer(layers_[layer + 1], y_.data(), x_.data(), x_.data(), boards);
       }
       heads_.run(x_.data(), places, boards, logits + row * std::size_t(sizes_.actions), values + row);
+      if (further.ownership)
+        ownership_->run(x_.data(), places, boards, further.ownership + row * std::size_t(sizes_.cells()));
+      if (further.scores) score_->run(x_.data(), places, boards, further.scores + row);
     }
   }
 
@@ -138,6 +187,8 @@ class FloatTower {
   int at_once_;  // boards of a convolution
   std::vector<Layer> layers_;
   TowerHeads<float> heads_;
+  std::optional<OwnershipHead> ownership_;
+  std::optional<NumberHead<float>> score_;
   // Of a group of boards, but for the inputs; zeros around each board of inputs, `x` and `y` stay.
   AlignedArray<float> inputs_;
   AlignedArray<float> x_, y_;           // the skips, which are the inputs of first layers; inputs of second ones

@@ -30,12 +30,27 @@ class Dense {
         bias_(std::size_t(outputs_)) {}
   int outputs() const { return outputs_; }
   DenseLayer<T> layer() const { return {weights_.data(), bias_.data(), inputs_, outputs_}; }
+
+  // [outputs, inputs] and [outputs].
+  void set(int outputs, int inputs, const float* weights, const float* bias) {
+    std::copy_n(bias, outputs, bias_.data());
+    for (int o = 0; o < outputs; ++o)
+      for (int i = 0; i < inputs; ++i) set_weight(i, o, *weights++);
+  }
+
+  // From [outputs, channels * cells] to the order in which features lie in memory: cell by cell, `stride` channels.
+  void set_over_cells(int outputs, int channels, int cells, int stride, const float* weights, const float* bias) {
+    std::copy_n(bias, outputs, bias_.data());
+    for (int o = 0; o < outputs; ++o)
+      for (int channel = 0; channel < channels; ++channel)
+        for (int cell = 0; cell < cells; ++cell) set_weight(cell * stride + channel, o, *weights++);
+  }
+
+ private:
   void set_weight(int input, int output, float weight) {
     set_number(weight, weights_[Packing<T>::place(inputs_, outputs_, input, output)]);
   }
-  void set_bias(int output, float bias) { bias_[std::size_t(output)] = bias; }
 
- private:
   int inputs_, outputs_;
   AlignedArray<T> weights_;
   AlignedArray<float> bias_;
@@ -45,118 +60,153 @@ class Dense {
 // row above it.
 struct BoardPlaces {
   std::size_t padded, first, pitch;
+
+  std::size_t row(int board, int row) const { return std::size_t(board) * padded + first + std::size_t(row) * pitch; }
 };
 
+// A 1x1 convolution and ReLU: what a head makes of the tower's features x, for `boards` at most.
 template <class T>
-class TowerHeads {
+class HeadFeatures {
  public:
-  // For `boards` at once, at most.
-  TowerHeads(const DenseKernels<T>& kernels, const TowerSizes& sizes, int boards)
+  HeadFeatures(const DenseKernels<T>& kernels, const TowerSizes& sizes, int outputs, int boards)
       : kernels_(kernels),
         sizes_(sizes),
-        policy_features_(sizes.filters, sizes.policy_filters),
-        policy_(sizes.is_policy_by_cell ? policy_features_.outputs() : sizes.cells() * policy_features_.outputs(),
-                sizes.is_policy_by_cell ? sizes.cell_actions() : sizes.actions),
-        value_features_(sizes.filters, sizes.value_filters),
-        value_hidden_(sizes.cells() * value_features_.outputs(), sizes.value_hidden),
-        value_(std::size_t(value_hidden_.outputs())),
-        features_(
-            std::size_t(boards * sizes.cells() * std::max(policy_features_.outputs(), value_features_.outputs()))),
-        answers_(std::size_t(std::max(policy_.outputs(), value_hidden_.outputs()) * std::max(boards, sizes.cells()))) {}
+        layer_(sizes.filters, outputs),
+        features_(std::size_t(boards * sizes.cells() * layer_.outputs())) {}
 
-  // Features [P, F] and [P]; output [A, P * H * W] and [A], or by cell [K, P] and [K].
-  void set_policy(const float* features, const float* features_bias, const float* output, const float* output_bias) {
-    set_dense(policy_features_, sizes_.policy_filters, sizes_.filters, features, features_bias);
-    if (sizes_.is_policy_by_cell)
-      set_dense(policy_, sizes_.cell_actions(), sizes_.policy_filters, output, output_bias);
-    else
-      set_over_cells(policy_, sizes_.actions, sizes_.policy_filters, policy_features_.outputs(), output, output_bias);
-  }
+  int of_cell() const { return layer_.outputs(); }
+  int of_board() const { return sizes_.cells() * layer_.outputs(); }
+  void set(int outputs, const float* weights, const float* bias) { layer_.set(outputs, sizes_.filters, weights, bias); }
 
-  // Features [V, F] and [V]; hidden [N, V * H * W] and [N]; output [N] and [1].
-  void set_value(const float* features, const float* features_bias, const float* hidden, const float* hidden_bias,
-                 const float* output, const float* output_bias) {
-    set_dense(value_features_, sizes_.value_filters, sizes_.filters, features, features_bias);
-    set_over_cells(value_hidden_, sizes_.value_hidden, sizes_.value_filters, value_features_.outputs(), hidden,
-                   hidden_bias);
-    std::copy_n(output, sizes_.value_hidden, value_.data());
-    value_bias_ = output_bias[0];
-  }
-
-  // Boards of features x -> logits [boards, A] and values [boards].
-  void run(const T* x, const BoardPlaces& places, int boards, float* logits, float* values) {
-    run_policy(x, places, boards, logits);
-    run_value(x, places, boards, values);
+  // [boards, cells, of_cell()].
+  const T* find(const T* x, const BoardPlaces& places, int boards) {
+    const std::size_t filters = std::size_t(sizes_.filters), outputs = std::size_t(layer_.outputs());
+    T* to = features_.data();
+    for (int b = 0; b < boards; ++b)
+      for (int r = 0; r < sizes_.height; ++r, to += std::size_t(sizes_.width) * outputs)
+        kernels_.features(layer_.layer(), x + places.row(b, r) * filters, filters, sizes_.width, to, outputs);
+    return features_.data();
   }
 
  private:
-  // [outputs, inputs] and [outputs].
-  static void set_dense(Dense<T>& dense, int outputs, int inputs, const float* weights, const float* bias) {
-    for (int o = 0; o < outputs; ++o) {
-      dense.set_bias(o, bias[o]);
-      for (int i = 0; i < inputs; ++i) dense.set_weight(i, o, weights[o * inputs + i]);
-    }
+  const DenseKernels<T>& kernels_;
+  TowerSizes sizes_;
+  Dense<T> layer_;
+  AlignedArray<T> features_;
+};
+
+template <class T>
+class PolicyHead {
+ public:
+  PolicyHead(const DenseKernels<T>& kernels, const TowerSizes& sizes, int boards)
+      : kernels_(kernels),
+        sizes_(sizes),
+        features_(kernels, sizes, sizes.policy_filters, boards),
+        output_(sizes.is_policy_by_cell ? features_.of_cell() : features_.of_board(),
+                sizes.is_policy_by_cell ? sizes.cell_actions() : sizes.actions),
+        answers_(std::size_t(output_.outputs() * std::max(boards, sizes.cells()))) {}
+
+  // Features [P, F] and [P]; output [A, P * H * W] and [A], or by cell [K, P] and [K].
+  void set(const float* features, const float* features_bias, const float* output, const float* output_bias) {
+    const int filters = sizes_.policy_filters;
+    features_.set(filters, features, features_bias);
+    if (sizes_.is_policy_by_cell)
+      output_.set(sizes_.cell_actions(), filters, output, output_bias);
+    else
+      output_.set_over_cells(sizes_.actions, filters, sizes_.cells(), features_.of_cell(), output, output_bias);
   }
 
-  // From [outputs, channels * cells] to the order in which features lie in memory: cell by cell, `stride` channels.
-  void set_over_cells(Dense<T>& dense, int outputs, int channels, int stride, const float* weights, const float* bias) {
-    const int cells = sizes_.cells();
-    for (int o = 0; o < outputs; ++o) {
-      dense.set_bias(o, bias[o]);
-      for (int channel = 0; channel < channels; ++channel)
-        for (int cell = 0; cell < cells; ++cell)
-          dense.set_weight(cell * stride + channel, o, weights[(o * channels + channel) * cells + cell]);
-    }
-  }
-
-  // [boards, cells, outputs] of ReLU(dense(x)).
-  void find_features(const Dense<T>& dense, const T* x, const BoardPlaces& places, int boards) {
-    const std::size_t outputs = std::size_t(dense.outputs()), row = std::size_t(sizes_.width) * outputs;
-    const std::size_t filters = std::size_t(sizes_.filters);
-    T* to = features_.data();
-    for (std::size_t b = 0; b < std::size_t(boards); ++b)
-      for (std::size_t r = 0; r < std::size_t(sizes_.height); ++r, to += row)
-        kernels_.features(dense.layer(), x + (b * places.padded + places.first + r * places.pitch) * filters, filters,
-                          sizes_.width, to, outputs);
-  }
-
-  void run_policy(const T* x, const BoardPlaces& places, int boards, float* logits) {
-    find_features(policy_features_, x, places, boards);
-    const std::size_t of_cell = std::size_t(policy_features_.outputs());
-    const std::size_t of_board = std::size_t(sizes_.cells()) * of_cell, outputs = std::size_t(policy_.outputs());
+  // Features of the tower -> logits [boards, A].
+  void run(const T* x, const BoardPlaces& places, int boards, float* logits) {
+    const T* const features = features_.find(x, places, boards);
+    const std::size_t of_board = std::size_t(features_.of_board()), outputs = std::size_t(output_.outputs());
     // One row of features a board, or one a cell.
     const bool by_cell = sizes_.is_policy_by_cell;
     const int groups = by_cell ? boards : 1, rows = by_cell ? sizes_.cells() : boards;
     const int wanted = by_cell ? sizes_.cell_actions() : sizes_.actions;
     for (int group = 0; group < groups; ++group) {
-      kernels_.multiply(policy_.layer(), features_.data() + std::size_t(group) * of_board, by_cell ? of_cell : of_board,
-                        rows, answers_.data(), outputs);
+      kernels_.multiply(output_.layer(), features + std::size_t(group) * of_board,
+                        by_cell ? std::size_t(features_.of_cell()) : of_board, rows, answers_.data(), outputs);
       for (int row = 0; row < rows; ++row, logits += wanted)
         std::copy_n(answers_.data() + std::size_t(row) * outputs, wanted, logits);
     }
   }
 
-  void run_value(const T* x, const BoardPlaces& places, int boards, float* values) {
-    find_features(value_features_, x, places, boards);
-    const std::size_t of_board = std::size_t(sizes_.cells() * value_features_.outputs());
-    const std::size_t outputs = std::size_t(value_hidden_.outputs());
-    kernels_.multiply(value_hidden_.layer(), features_.data(), of_board, boards, answers_.data(), outputs);
+ private:
+  const DenseKernels<T>& kernels_;
+  TowerSizes sizes_;
+  HeadFeatures<T> features_;
+  Dense<T> output_;
+  AlignedArray<float> answers_;
+};
+
+// One number of a board: the value, or the score.
+template <class T>
+class NumberHead {
+ public:
+  NumberHead(const DenseKernels<T>& kernels, const TowerSizes& sizes, int boards)
+      : kernels_(kernels),
+        sizes_(sizes),
+        features_(kernels, sizes, sizes.value_filters, boards),
+        hidden_(features_.of_board(), sizes.value_hidden),
+        output_(std::size_t(hidden_.outputs())),
+        answers_(std::size_t(hidden_.outputs() * boards)) {}
+
+  // Features [V, F] and [V]; hidden [N, V * H * W] and [N]; output [N] and [1].
+  void set(const float* features, const float* features_bias, const float* hidden, const float* hidden_bias,
+           const float* output, const float* output_bias) {
+    features_.set(sizes_.value_filters, features, features_bias);
+    hidden_.set_over_cells(sizes_.value_hidden, sizes_.value_filters, sizes_.cells(), features_.of_cell(), hidden,
+                           hidden_bias);
+    std::copy_n(output, sizes_.value_hidden, output_.data());
+    bias_ = output_bias[0];
+  }
+
+  // Features of the tower -> numbers [boards].
+  void run(const T* x, const BoardPlaces& places, int boards, float* numbers) {
+    const T* const features = features_.find(x, places, boards);
+    const std::size_t outputs = std::size_t(hidden_.outputs());
+    kernels_.multiply(hidden_.layer(), features, std::size_t(features_.of_board()), boards, answers_.data(), outputs);
     for (int b = 0; b < boards; ++b) {
       const float* const hidden = answers_.data() + std::size_t(b) * outputs;
-      float sum = value_bias_;
+      float sum = bias_;
       // ReLU, after which what is no number stays so.
-      for (std::size_t i = 0; i < outputs; ++i) sum += (hidden[i] <= 0.f ? 0.f : hidden[i]) * value_[i];
-      values[b] = std::tanh(sum);
+      for (std::size_t i = 0; i < outputs; ++i) sum += (hidden[i] <= 0.f ? 0.f : hidden[i]) * output_[i];
+      numbers[b] = sum;
     }
   }
 
+ private:
   const DenseKernels<T>& kernels_;
   TowerSizes sizes_;
-  Dense<T> policy_features_, policy_, value_features_, value_hidden_;
-  AlignedArray<float> value_;
-  float value_bias_ = 0;
-  AlignedArray<T> features_;
+  HeadFeatures<T> features_;
+  Dense<T> hidden_;
+  AlignedArray<float> output_;
+  float bias_ = 0;
   AlignedArray<float> answers_;
+};
+
+// What every tower answers.
+template <class T>
+class TowerHeads {
+ public:
+  // For `boards` at once, at most.
+  TowerHeads(const DenseKernels<T>& kernels, const TowerSizes& sizes, int boards)
+      : policy_(kernels, sizes, boards), value_(kernels, sizes, boards) {}
+
+  PolicyHead<T>& policy() { return policy_; }
+  NumberHead<T>& value() { return value_; }
+
+  // Boards of features x -> logits [boards, A] and values [boards].
+  void run(const T* x, const BoardPlaces& places, int boards, float* logits, float* values) {
+    policy_.run(x, places, boards, logits);
+    value_.run(x, places, boards, values);
+    for (int b = 0; b < boards; ++b) values[b] = std::tanh(values[b]);
+  }
+
+ private:
+  PolicyHead<T> policy_;
+  NumberHead<T> value_;
 };
 
 }  // namespace shusaku

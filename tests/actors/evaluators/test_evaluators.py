@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from evaluator_fixtures import CONFIG, assert_same, expected, leaves_of, trained_network
+from evaluator_fixtures import CONFIG, assert_same, expected, inference_of, leaves_of, trained_network
 from network_fixtures import weights_of
 from scripted_evaluator import ScriptedEvaluator
 
@@ -27,7 +27,7 @@ from shusaku.common.network.weights import random_weights
 from shusaku.deploy.bench.raw_rate import raw_rate
 
 GAMES = ("tic_tac_toe", "connect_four")
-RUNTIMES = ("openvino", "torch")
+RUNTIMES = ("openvino", "torch", "core")
 SIZE = 8  # of the compiled batch
 
 
@@ -35,7 +35,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def evaluator_of(runtime: str, game: Game, size: int = SIZE, config: NetworkConfig = CONFIG) -> NetworkEvaluator:
-    return make_evaluator(game, InferenceConfig(runtime=runtime, precision="fp32"), config, size)
+    with pytest.MonkeyPatch.context() as patched:
+        return make_evaluator(game, inference_of(runtime, patched), config, size)
 
 
 @pytest.mark.parametrize("count", [1, 5, SIZE, SIZE + 1, 3 * SIZE + 2])

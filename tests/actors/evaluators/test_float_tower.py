@@ -137,7 +137,6 @@ def test_what_is_no_number_does_not_become_one() -> None:
 def test_other_towers_are_left_to_other_runtimes(network: NetworkConfig) -> None:
     game = Game("othello", {"size": 6})
     assert core_float_runtimes(tower_shape(game, network), FP32) is None
-    assert core_float_runtimes(tower_shape(game, SMALL, ("ownership",)), FP32) is None
     assert core_float_runtimes(tower_shape(game, SMALL), Precision("bf16", "")) is None
 
 
@@ -162,8 +161,9 @@ def test_weights_of_another_tower_are_refused_without_a_change() -> None:
 
 
 def test_arrays_of_another_tower_are_refused() -> None:
-    core = FloatTower.make(3, 6, 7, 7, 32, 1, 4, 3, 20, False)
-    assert core is not None
+    with pytest.raises(ValueError, match="40 filters, not a multiple of 16"):
+        FloatTower(3, 6, 7, 7, 40, 1, 4, 3, 20, False)
+    core = FloatTower(3, 6, 7, 7, 32, 1, 4, 3, 20, False)
     zeros = np.zeros
     for layer, channels, filters in ((3, 32, 32), (-1, 32, 32), (0, 32, 32), (1, 3, 32), (1, 32, 16)):
         with pytest.raises(ValueError, match="a layer of another tower"):
@@ -174,6 +174,21 @@ def test_arrays_of_another_tower_are_refused() -> None:
     with pytest.raises(ValueError, match="a value head of another tower"):
         core.set_value(zeros((3, 32, 1, 1), np.float32), zeros(3, np.float32), zeros((20, 3), np.float32),
                        zeros(20, np.float32), zeros((1, 20), np.float32), zeros(1, np.float32))
+    with pytest.raises(ValueError, match="a score head of another tower"):
+        core.set_score(zeros((3, 32, 1, 1), np.float32), zeros(3, np.float32), zeros((20, 3), np.float32),
+                       zeros(20, np.float32), zeros((1, 20), np.float32), zeros(1, np.float32))
+    with pytest.raises(ValueError, match="an ownership head of another tower"):
+        core.set_ownership(zeros((2, 32, 1, 1), np.float32), zeros(1, np.float32))
+    with pytest.raises(ValueError, match="ownership of another tower"):
+        core.run(zeros((4, 6, 7, 3), np.float32), 4, zeros((8, 7), np.float32), zeros(8, np.float32),
+                 zeros((4, 6, 7), np.float32))
+    core.set_ownership(zeros((1, 32, 1, 1), np.float32), zeros(1, np.float32))
+    with pytest.raises(ValueError, match="ownership of another tower"):
+        core.run(zeros((4, 6, 7, 3), np.float32), 4, zeros((8, 7), np.float32), zeros(8, np.float32),
+                 zeros((4, 7, 6), np.float32))
+    with pytest.raises(ValueError, match="scores of another tower"):
+        core.run(zeros((4, 6, 7, 3), np.float32), 4, zeros((8, 7), np.float32), zeros(8, np.float32), None,
+                 zeros(4, np.float32))
     with pytest.raises(ValueError, match="5 rows of smaller arrays"):
         core.run(zeros((4, 6, 7, 3), np.float32), 5, zeros((8, 7), np.float32), zeros(8, np.float32))
     with pytest.raises(ValueError, match="of another tower"):

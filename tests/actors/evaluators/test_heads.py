@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from evaluator_fixtures import CONFIG, assert_same, expected, leaves_of, trained_network
+from evaluator_fixtures import CONFIG, assert_same, expected, inference_of, leaves_of, trained_network
 
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator, make_evaluator
 from shusaku.common._core import Game
@@ -36,17 +36,19 @@ def network_with_heads() -> Network:
     return network.eval()
 
 
-@pytest.mark.parametrize("runtime", ["torch", "openvino"])
-@pytest.mark.parametrize("heads", [HEADS, ("score",), ()])
-def test_heads_are_those_of_the_training_network(runtime: str, heads: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("runtime", ["torch", "openvino", "core"])
+@pytest.mark.parametrize("heads", [HEADS, ("score",), ("ownership",), ()])
+def test_heads_are_those_of_the_training_network(
+    runtime: str, heads: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     network = network_with_heads()
     tensors = evaluation_tensors(tensors_of(network), HEADS)
     weights = Weights(1, 1, tensors, dataclasses.asdict(CONFIG), GAME.name, GAME.params)
     weights = weights_from_bytes(weights_to_bytes(weights), "test")
     assert published_heads(weights.tensors) == HEADS
-    evaluate = make_bucketed_evaluator(GAME, InferenceConfig(runtime=runtime, precision="fp32"), CONFIG, 6,
-                                       sizes=(1, 4), heads=heads)
+    evaluate = make_bucketed_evaluator(GAME, inference_of(runtime, monkeypatch), CONFIG, 6, sizes=(1, 4), heads=heads)
     evaluate.load(weights)
+    assert evaluate.description.startswith(runtime)
     for count in (1, 3, 6, 15):  # 15: three batches
         leaves = leaves_of(GAME, count, seed=count)
         planes = np.zeros((count, *GAME.observation_shape), np.float32)

@@ -135,11 +135,12 @@ def test_a_network_learns_the_same_as_by_torch(in_the_core: list[Any], monkeypat
 
 
 @pytest.mark.parametrize("of", ["size", "inputs", "outputs", "bias", "evaluation", "no gradient", "order", "double",
-                                "autocast", "processor"])
+                                "autocast", "processor", "groups", "stride"])
 def test_the_rest_is_torchs(of: str, in_the_core: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     x, _ = tensors((4, 24 if of == "inputs" else 16, 6, 7), 16)
     conv = nn.Conv2d(x.shape[1], 24 if of == "outputs" else 16, 1 if of == "size" else 3,
-                     padding=0 if of == "size" else 1, bias=of == "bias")
+                     padding=0 if of == "size" else 1, bias=of == "bias", groups=2 if of == "groups" else 1,
+                     stride=2 if of == "stride" else 1)
     if of == "evaluation":
         conv.eval()
     if of == "order":
@@ -180,11 +181,16 @@ def test_what_is_no_number_stays_so_in_bf16(in_the_core: list[Any]) -> None:
 ASKED = Convolution(32, 32, 6, 7, 256, 1, torch.float32)
 
 
+def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution_choice, "_answers", {})
+    monkeypatch.setattr(convolution_choice, "_measured", {})
+
+
 @pytest.fixture
 def timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[Convolution]:
     """What was timed; the core is the faster one for floats alone."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(convolution_choice, "_chosen", {})
+    another_process(monkeypatch)
     asked: list[Convolution] = []
 
     def rates(of: Convolution) -> dict[str, float]:
@@ -202,12 +208,41 @@ def test_the_faster_one_is_taken_measured_once_and_kept(
         assert is_core_faster(ASKED)
         assert not is_core_faster(ASKED._replace(dtype=torch.bfloat16)), "2 % is noise"
     assert timed == [ASKED, ASKED._replace(dtype=torch.bfloat16)]
-    monkeypatch.setattr(convolution_choice, "_chosen", {})  # another process
+    another_process(monkeypatch)
     assert convolution_choice.description() == ""
     assert is_core_faster(ASKED)
     assert len(timed) == 2
     assert measured_choices.user_cache(convolution_choice.FILE).exists()
     assert convolution_choice.description().startswith("; 3x3 convolutions: core, by boards/s (torch 100, core 150;")
+
+
+def test_a_run_goes_on_as_it_began_whatever_the_cache_says(
+    timed: list[Convolution], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bf16 = ASKED._replace(dtype=torch.bfloat16)
+    assert (is_core_faster(ASKED), is_core_faster(bf16)) == (True, False)
+    of_run = {key: not by_core for key, by_core in convolution_choice.answers().items()}
+    assert len(of_run) == 2
+    another_process(monkeypatch)
+    convolution_choice.adopt(of_run)
+    assert (is_core_faster(ASKED), is_core_faster(bf16)) == (False, True)
+    assert len(timed) == 2
+    assert convolution_choice.answers() == of_run
+    assert convolution_choice.description() == "", "nothing was measured here"
+
+
+def test_of_two_that_measured_at_once_the_first_one_is_right(timed: list[Convolution]) -> None:
+    other = measured_choices.MeasuredChoice("torch", {"torch": 100.0, "core": 90.0}, "2026-11-30", "boards/s")
+
+    def measured_meanwhile(of: Convolution) -> dict[str, float]:
+        timed.append(of)
+        measured_choices.keep_choice(
+            measured_choices.user_cache(convolution_choice.FILE), convolution_choice._key(of), other)
+        return {"torch": 100.0, "core": 150.0}
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(convolution_choice, "_rates", measured_meanwhile)
+        assert not is_core_faster(ASKED)
 
 
 def test_a_large_layer_is_timed_on_fewer_boards(timed: list[Convolution]) -> None:
