@@ -23,7 +23,7 @@ class CoreSizes(NamedTuple):
 
 
 def core_sizes(tower: TowerShape) -> CoreSizes | None:
-    """None for what no tower of the core computes: other than plain residual blocks."""
+    """None for what no tower of the core computes: other than residual blocks without squeeze."""
     n = tower.network
     if tower.is_plain or n.squeeze or not n.blocks:
         return None

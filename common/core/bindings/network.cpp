@@ -1,5 +1,5 @@
-// The network on a CPU, in Python: small towers in floats and in 8 bits, and the norms of a gradient step, whose
-// tensors come as addresses.
+// The network on a CPU, in Python: small towers in floats and in 8 bits, and the convolutions and norms of a gradient
+// step, whose tensors come as addresses.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>

@@ -30,7 +30,7 @@ class ConvolutionGroup {
       : shape_(shape),
         inputs_(inputs),
         outputs_(outputs),
-        boards_(std::max(1, kTiles / shape.tiles())),
+        boards_(shape.at_once()),
         padded_(std::size_t(shape.padded() * std::max(inputs, outputs))),
         finished_(board(outputs)),
         numbers_(at_points(inputs)),
@@ -42,10 +42,8 @@ class ConvolutionGroup {
   template <class T>
   void forward(const T* x, int boards, const float* packed, T* y) {
     transform_inputs(x, boards);
-    for (std::size_t point = 0; point < std::size_t(shape_.points()); ++point)
-      kFloatDense.multiply({packed + point * of_point(), nullptr, inputs_, outputs_},
-                           numbers_.data() + point * of(inputs_), std::size_t(inputs_), boards * shape_.tiles(),
-                           sums_.data() + point * of(outputs_), std::size_t(outputs_));
+    winograd_products(shape_, packed, inputs_, outputs_, numbers_.data(), of(inputs_), boards * shape_.tiles(),
+                      sums_.data(), of(outputs_));
     for (int b = 0; b < boards; ++b, y += board(outputs_)) finish(b, y);
   }
 
@@ -64,8 +62,6 @@ class ConvolutionGroup {
   }
 
  private:
-  static constexpr int kTiles = 36;  // as in a FloatTower
-
   std::size_t of(int channels) const { return std::size_t(boards_ * shape_.tiles() * channels); }
   std::size_t at_points(int channels) const { return std::size_t(shape_.points()) * of(channels); }
   std::size_t of_point() const { return std::size_t(inputs_) * std::size_t(outputs_); }

@@ -52,7 +52,7 @@ class FloatTower {
       : sizes_(sizes),
         shape_(WinogradBoard::of(sizes.height, sizes.width)),
         planes_((sizes.planes + kLanes - 1) / kLanes * kLanes),
-        at_once_(std::max(1, kTiles / shape_.tiles())),
+        at_once_(shape_.at_once()),
         heads_(kFloatDense, sizes, kBoards),
         inputs_(std::size_t(shape_.padded() * planes_)),
         x_(kBoards * board()),
@@ -106,8 +106,6 @@ class FloatTower {
  private:
   static constexpr int kLanes = 8;
   static constexpr int kBoards = 16;  // that share what is read of a head's weights
-  // That share what is read of a layer's weights: with 64 channels their numbers fill a second-level cache of 512 KiB.
-  static constexpr int kTiles = 36;
 
   struct Layer {
     Layer(const WinogradBoard& shape, int inputs, int outputs)
@@ -165,13 +163,9 @@ class FloatTower {
   }
 
   void multiply(const Layer& layer, int boards) {
-    const std::size_t inputs = std::size_t(layer.inputs), outputs = std::size_t(layer.outputs);
-    for (std::size_t point = 0; point < std::size_t(shape_.points()); ++point) {
-      const DenseLayer<float> at_point{layer.weights.data() + point * layer.of_point(), nullptr, layer.inputs,
-                                       layer.outputs};
-      kFloatDense.multiply(at_point, numbers_.data() + point * rows() * inputs, inputs, boards * shape_.tiles(),
-                           sums_.data() + point * rows() * outputs, outputs);
-    }
+    winograd_products(shape_, layer.weights.data(), layer.inputs, layer.outputs, numbers_.data(),
+                      rows() * std::size_t(layer.inputs), boards * shape_.tiles(), sums_.data(),
+                      rows() * std::size_t(layer.outputs));
   }
 
   void finish(const Layer& layer, int b, const float* skip, float* board) {

@@ -327,6 +327,16 @@ void winograd_outputs(const WinogradBoard& shape, const float* sums, size_t stri
   (bias == nullptr ? alone : finished)(shape, sums, stride, channels, bias, skip, out);
 }
 
+void winograd_products(const WinogradBoard& shape, const float* packed, int inputs, int outputs, const float* numbers,
+                       size_t stride, int rows, float* sums, size_t sums_stride) {
+  for (int point = 0; point < shape.points(); ++point) {
+    dense<false>({packed, nullptr, inputs, outputs}, numbers, size_t(inputs), rows, sums, size_t(outputs));
+    packed += size_t(inputs) * size_t(outputs);
+    numbers += stride;
+    sums += sums_stride;
+  }
+}
+
 void add_outer_products(const float* x, const float* y, int rows, int inputs, int outputs, float* sums) {
   for (int o = 0; o < outputs; o += kOutputs)
     multiply_all<false, true>({x, 1, size_t(inputs)}, inputs, rows, y + o, size_t(outputs), nullptr, sums + o,

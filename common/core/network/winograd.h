@@ -28,6 +28,10 @@ struct WinogradBoard {
   constexpr int padded() const { return (tile_rows() * tile + 2) * pitch(); }
   constexpr int at(int row, int column) const { return (row + 1) * pitch() + column + 1; }
 
+  // Boards whose tiles share what is read of a layer's weights: with 64 channels the numbers of 36 tiles fill a
+  // second-level cache of 512 KiB.
+  constexpr int at_once() const { return tiles() < 36 ? 36 / tiles() : 1; }
+
   // With the tiles that need the fewest products.
   static constexpr WinogradBoard of(int height, int width) {
     const WinogradBoard three{height, width, 3}, four{height, width, 4};
@@ -48,6 +52,11 @@ void winograd_kernels(const WinogradBoard& shape, const float* kernels, KernelSt
 // A board [padded, channels], a multiple of 8, -> the tiles' numbers at the points: [points][tiles, channels], one
 // point `stride` numbers behind the other.
 void winograd_inputs(const WinogradBoard& shape, const float* board, int channels, float* numbers, size_t stride);
+
+// The products over the inputs, at each point, of so many rows of numbers with the packed kernels: [points][rows,
+// outputs], one point `sums_stride` numbers behind the other.
+void winograd_products(const WinogradBoard& shape, const float* packed, int inputs, int outputs, const float* numbers,
+                       size_t stride, int rows, float* sums, size_t sums_stride);
 
 // Where outputs go: the first cell of the board, and from one row to the next.
 struct WinogradOutput {

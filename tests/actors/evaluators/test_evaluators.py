@@ -12,7 +12,7 @@ from network_fixtures import weights_of
 from scripted_evaluator import ScriptedEvaluator
 
 from shusaku.actors.evaluators import float_tower
-from shusaku.actors.evaluators.buckets import BucketedEvaluator
+from shusaku.actors.evaluators.buckets import BucketedEvaluator, make_buckets
 from shusaku.actors.evaluators.channels_last import channels_last
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.actors.evaluators.evaluator import Evaluator
@@ -304,3 +304,10 @@ def test_every_rung_says_the_same() -> None:
         leaves = leaves_of(game, count)
         logits = bucketed(leaves).logits.copy()
         assert np.allclose(logits, single(leaves).logits, atol=1e-5)
+
+
+@pytest.mark.parametrize(("runtime", "sizes"), [("openvino", [1, 4, 6]), ("torch", [6]), ("core", [6])])
+def test_smaller_batches_have_an_evaluator_only_where_that_saves_time(runtime: str, sizes: list[int]) -> None:
+    """OpenVINO computes all of a batch, the others the rows that are asked for."""
+    made, _ = make_buckets(lambda size: evaluator_of(runtime, Game("tic_tac_toe"), size), [1, 4, 6])
+    assert list(made) == sizes
