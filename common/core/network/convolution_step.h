@@ -129,6 +129,7 @@ void over_boards(const ConvolutionSizes& sizes, Work work) {
   };
   {
     std::vector<std::jthread> threads;
+    threads.reserve(std::size_t(parts - 1));
     for (int part = 1; part < parts; ++part) threads.emplace_back(run, part);
     run(0);
   }
@@ -163,8 +164,10 @@ void convolution_backward(const ConvolutionSizes& sizes, const T* y_gradient, co
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
   const std::size_t cells = std::size_t(sizes.height * sizes.width);
   const std::size_t numbers = std::size_t(shape.points() * sizes.inputs * sizes.outputs);
+  const int parts = parts_of(sizes);
   std::vector<AlignedArray<float>> of_part;
-  for (int part = 0; part < parts_of(sizes); ++part) of_part.emplace_back(numbers);
+  of_part.reserve(std::size_t(parts));
+  for (int part = 0; part < parts; ++part) of_part.emplace_back(numbers);
   over_boards(sizes, [&](int part, ConvolutionGroup& group, int first, int boards) {
     group.add_kernel_gradients(x + std::size_t(first) * cells * std::size_t(sizes.inputs),
                                y_gradient + std::size_t(first) * cells * std::size_t(sizes.outputs), boards,
