@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from shusaku.common._core import convolution_backward, convolution_forward
+from shusaku.common._core import convolution_backward, convolution_forward, convolution_lanes
 
 TOGETHER = 16  # channels are a multiple of it
+LANES = convolution_lanes()  # floats in a register
 _LAST = torch.channels_last
 
 Strides = tuple[int, int, int]
@@ -37,7 +38,8 @@ class _CoreConvolution(torch.autograd.Function):
         y = torch.empty((boards, outputs, height, width), dtype=x.dtype, memory_format=_LAST)
         ctx.sizes = boards, height, width, inputs, outputs, torch.get_num_threads()
         convolution_forward(
-            x.dtype is torch.bfloat16, ctx.sizes, x.data_ptr(), kernels.data_ptr(), _strides(kernels), y.data_ptr())
+            x.dtype is torch.bfloat16, ctx.sizes, x.data_ptr(), kernels.data_ptr(), _strides(kernels), y.data_ptr(),
+            LANES)
         ctx.save_for_backward(x, kernels)
         return y
 
@@ -50,5 +52,6 @@ class _CoreConvolution(torch.autograd.Function):
         of_kernels = torch.empty_like(kernels)
         convolution_backward(
             x.dtype is torch.bfloat16, ctx.sizes, gradient.data_ptr(), x.data_ptr(), kernels.data_ptr(),
-            _strides(kernels), 0 if of_x is None else of_x.data_ptr(), of_kernels.data_ptr(), _strides(of_kernels))
+            _strides(kernels), 0 if of_x is None else of_x.data_ptr(), of_kernels.data_ptr(), _strides(of_kernels),
+            LANES)
         return of_x, of_kernels

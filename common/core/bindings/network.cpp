@@ -25,6 +25,7 @@ bool has_avx512() {
 bool has_bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16") != 0; }
 bool has_vnni() { return has_avx512() && __builtin_cpu_supports("avx512vnni") != 0; }
 #else
+bool has_avx512() { return false; }
 bool has_bf16() { return false; }
 bool has_vnni() { return false; }
 #endif
@@ -48,6 +49,14 @@ T* at(Address address) {
 using Sizes = std::tuple<int, int, int, int, int, int>;
 using Strides = std::tuple<std::ptrdiff_t, std::ptrdiff_t, std::ptrdiff_t>;
 
+const WinogradLoops* wide_loops() { return has_avx512() ? kWinograd512 : nullptr; }
+
+const WinogradLoops& loops_of(int lanes) {
+  const WinogradLoops* found = lanes == 16 ? wide_loops() : lanes == 8 ? &kWinograd : nullptr;
+  require(found != nullptr, std::to_string(lanes) + " floats in a register: not on this processor");
+  return *found;
+}
+
 ConvolutionSizes checked_sizes(const Sizes& sizes) {
   const auto [boards, height, width, inputs, outputs, threads] = sizes;
   require(boards >= 0 && height > 0 && width > 0 && inputs > 0 && outputs > 0 && inputs % 16 == 0 && outputs % 16 == 0,
@@ -59,16 +68,18 @@ KernelStrides strides_of(const Strides& strides) {
 }
 
 template <class T>
-void convolve(const ConvolutionSizes& sizes, Address x, Address kernels, const Strides& strides, Address y) {
-  convolution_forward(sizes, at<const T>(x), at<const float>(kernels), strides_of(strides), at<T>(y));
+void convolve(const WinogradLoops& loops, const ConvolutionSizes& sizes, Address x, Address kernels,
+              const Strides& strides, Address y) {
+  convolution_forward(loops, sizes, at<const T>(x), at<const float>(kernels), strides_of(strides), at<T>(y));
 }
 
 template <class T>
-void convolve_back(const ConvolutionSizes& sizes, Address y_gradient, Address x, Address kernels,
-                   const Strides& strides, Address x_gradient, Address kernel_gradients,
+void convolve_back(const WinogradLoops& loops, const ConvolutionSizes& sizes, Address y_gradient, Address x,
+                   Address kernels, const Strides& strides, Address x_gradient, Address kernel_gradients,
                    const Strides& gradient_strides) {
-  convolution_backward(sizes, at<const T>(y_gradient), at<const T>(x), at<const float>(kernels), strides_of(strides),
-                       at<T>(x_gradient), at<float>(kernel_gradients), strides_of(gradient_strides));
+  convolution_backward(loops, sizes, at<const T>(y_gradient), at<const T>(x), at<const float>(kernels),
+                       strides_of(strides), at<T>(x_gradient), at<float>(kernel_gradients),
+                       strides_of(gradient_strides));
 }
 
 std::unique_ptr<Int8Tower> make_tower(int planes, int height, int width, int actions, int filters, int blocks,
@@ -227,25 +238,28 @@ void bind_network(nb::module_& m) {
           "features"_a, "features_bias"_a, "hidden"_a, "hidden_bias"_a, "output"_a, "output_bias"_a)
       .def("run", &run_float_tower, "planes"_a.noconvert(), "rows"_a, "logits"_a.noconvert(), "values"_a.noconvert(),
            "ownership"_a.noconvert().none() = nb::none(), "scores"_a.noconvert().none() = nb::none());
+  m.def("convolution_lanes", [] { return wide_loops() != nullptr ? 16 : 8; });
   m.def(
       "convolution_forward",
-      [](bool is_bf16, const Sizes& sizes, Address x, Address kernels, const Strides& strides, Address y) {
+      [](bool is_bf16, const Sizes& sizes, Address x, Address kernels, const Strides& strides, Address y, int lanes) {
+        const WinogradLoops& loops = loops_of(lanes);
         const ConvolutionSizes own = checked_sizes(sizes);
         const nb::gil_scoped_release nogil;
-        (is_bf16 ? convolve<std::uint16_t> : convolve<float>)(own, x, kernels, strides, y);
+        (is_bf16 ? convolve<std::uint16_t> : convolve<float>)(loops, own, x, kernels, strides, y);
       },
-      "is_bf16"_a, "sizes"_a, "x"_a, "kernels"_a, "strides"_a, "y"_a);
+      "is_bf16"_a, "sizes"_a, "x"_a, "kernels"_a, "strides"_a, "y"_a, "lanes"_a);
   m.def(
       "convolution_backward",
       [](bool is_bf16, const Sizes& sizes, Address y_gradient, Address x, Address kernels, const Strides& strides,
-         Address x_gradient, Address kernel_gradients, const Strides& gradient_strides) {
+         Address x_gradient, Address kernel_gradients, const Strides& gradient_strides, int lanes) {
+        const WinogradLoops& loops = loops_of(lanes);
         const ConvolutionSizes own = checked_sizes(sizes);
         const nb::gil_scoped_release nogil;
         const auto run = is_bf16 ? convolve_back<std::uint16_t> : convolve_back<float>;
-        run(own, y_gradient, x, kernels, strides, x_gradient, kernel_gradients, gradient_strides);
+        run(loops, own, y_gradient, x, kernels, strides, x_gradient, kernel_gradients, gradient_strides);
       },
       "is_bf16"_a, "sizes"_a, "y_gradient"_a, "x"_a, "kernels"_a, "strides"_a, "x_gradient"_a, "kernel_gradients"_a,
-      "gradient_strides"_a);
+      "gradient_strides"_a, "lanes"_a);
   m.def(
       "norm_relu_fits",
       [](bool is_bf16, std::size_t rows, int channels) {

@@ -26,8 +26,9 @@ struct ConvolutionSizes {
 // Boards of one group, whose tiles are multiplied at once, with the memory for it; of one thread.
 class ConvolutionGroup {
  public:
-  ConvolutionGroup(const WinogradBoard& shape, int inputs, int outputs)
-      : shape_(shape),
+  ConvolutionGroup(const WinogradLoops& loops, const WinogradBoard& shape, int inputs, int outputs)
+      : loops_(loops),
+        shape_(shape),
         inputs_(inputs),
         outputs_(outputs),
         boards_(shape.at_once()),
@@ -42,8 +43,8 @@ class ConvolutionGroup {
   template <class T>
   void forward(const T* x, int boards, const float* packed, T* y) {
     transform_inputs(x, boards);
-    winograd_products(shape_, packed, inputs_, outputs_, numbers_.data(), of(inputs_), boards * shape_.tiles(),
-                      sums_.data(), of(outputs_));
+    loops_.products(shape_, packed, inputs_, outputs_, numbers_.data(), of(inputs_), boards * shape_.tiles(),
+                    sums_.data(), of(outputs_));
     for (int b = 0; b < boards; ++b, y += board(outputs_)) finish(b, y);
   }
 
@@ -53,12 +54,12 @@ class ConvolutionGroup {
     transform_inputs(x, boards);
     for (int b = 0; b < boards; ++b) {
       lay_out(y_gradient + std::size_t(b) * board(outputs_), outputs_);
-      winograd_output_gradients(shape_, padded_.data(), outputs_,
-                                sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_));
+      loops_.output_gradients(shape_, padded_.data(), outputs_,
+                              sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_));
     }
     for (std::size_t point = 0; point < std::size_t(shape_.points()); ++point)
-      add_outer_products(numbers_.data() + point * of(inputs_), sums_.data() + point * of(outputs_),
-                         boards * shape_.tiles(), inputs_, outputs_, gradients + point * of_point());
+      loops_.add_outer_products(numbers_.data() + point * of(inputs_), sums_.data() + point * of(outputs_),
+                                boards * shape_.tiles(), inputs_, outputs_, gradients + point * of_point());
   }
 
  private:
@@ -71,8 +72,8 @@ class ConvolutionGroup {
   void transform_inputs(const T* x, int boards) {
     for (int b = 0; b < boards; ++b) {
       lay_out(x + std::size_t(b) * board(inputs_), inputs_);
-      winograd_inputs(shape_, padded_.data(), inputs_, numbers_.data() + std::size_t(b * shape_.tiles() * inputs_),
-                      of(inputs_));
+      loops_.inputs(shape_, padded_.data(), inputs_, numbers_.data() + std::size_t(b * shape_.tiles() * inputs_),
+                    of(inputs_));
     }
   }
 
@@ -87,14 +88,15 @@ class ConvolutionGroup {
   }
 
   void finish(int b, float* y) {
-    winograd_outputs(shape_, sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_), outputs_, nullptr,
-                     nullptr, {y, shape_.width});
+    loops_.outputs(shape_, sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_), outputs_, nullptr,
+                   nullptr, {y, shape_.width});
   }
   void finish(int b, std::uint16_t* y) {
     finish(b, finished_.data());
     write_numbers(finished_.data(), board(outputs_), y);
   }
 
+  const WinogradLoops& loops_;
   WinogradBoard shape_;
   int inputs_, outputs_, boards_;
   int laid_out_ = 0;  // channels of the board that lies in `padded_`
@@ -113,13 +115,13 @@ inline int parts_of(const ConvolutionSizes& sizes) {
 // `work(part, group, first, boards)` for each group of boards of each part; parts but the first have threads of their
 // own.  What fails in one is thrown here when all have ended.
 template <class Work>
-void over_boards(const ConvolutionSizes& sizes, Work work) {
+void over_boards(const WinogradLoops& loops, const ConvolutionSizes& sizes, Work work) {
   const int parts = parts_of(sizes);
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(parts));
   const auto run = [&, parts](int part) {
     try {
-      ConvolutionGroup group(shape, sizes.inputs, sizes.outputs);
+      ConvolutionGroup group(loops, shape, sizes.inputs, sizes.outputs);
       const int end = sizes.boards * (part + 1) / parts;
       for (int first = sizes.boards * part / parts; first < end; first += group.boards())
         work(part, group, first, std::min(group.boards(), end - first));
@@ -139,12 +141,13 @@ void over_boards(const ConvolutionSizes& sizes, Work work) {
 
 // y = the convolution of x.
 template <class T>
-void convolution_forward(const ConvolutionSizes& sizes, const T* x, const float* kernels, KernelStrides strides, T* y) {
+void convolution_forward(const WinogradLoops& loops, const ConvolutionSizes& sizes, const T* x, const float* kernels,
+                         KernelStrides strides, T* y) {
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
   const std::size_t cells = std::size_t(sizes.height * sizes.width);
   AlignedArray<float> packed(std::size_t(shape.points() * sizes.inputs * sizes.outputs));
-  winograd_kernels(shape, kernels, strides, sizes.inputs, sizes.inputs, sizes.outputs, packed.data());
-  over_boards(sizes, [&](int, ConvolutionGroup& group, int first, int boards) {
+  loops.kernels(shape, kernels, strides, sizes.inputs, sizes.inputs, sizes.outputs, packed.data());
+  over_boards(loops, sizes, [&](int, ConvolutionGroup& group, int first, int boards) {
     group.forward(x + std::size_t(first) * cells * std::size_t(sizes.inputs), boards, packed.data(),
                   y + std::size_t(first) * cells * std::size_t(sizes.outputs));
   });
@@ -152,14 +155,14 @@ void convolution_forward(const ConvolutionSizes& sizes, const T* x, const float*
 
 // From the gradient of y to those of x, which may be null, and of the kernels.
 template <class T>
-void convolution_backward(const ConvolutionSizes& sizes, const T* y_gradient, const T* x, const float* kernels,
-                          KernelStrides strides, T* x_gradient, float* kernel_gradients,
+void convolution_backward(const WinogradLoops& loops, const ConvolutionSizes& sizes, const T* y_gradient, const T* x,
+                          const float* kernels, KernelStrides strides, T* x_gradient, float* kernel_gradients,
                           KernelStrides gradient_strides) {
   if (x_gradient != nullptr) {
     ConvolutionSizes back = sizes;
     std::swap(back.inputs, back.outputs);
     const KernelStrides turned{strides.input, strides.output, -strides.tap};
-    convolution_forward(back, y_gradient, kernels + 8 * strides.tap, turned, x_gradient);
+    convolution_forward(loops, back, y_gradient, kernels + 8 * strides.tap, turned, x_gradient);
   }
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
   const std::size_t cells = std::size_t(sizes.height * sizes.width);
@@ -168,7 +171,7 @@ void convolution_backward(const ConvolutionSizes& sizes, const T* y_gradient, co
   std::vector<AlignedArray<float>> of_part;
   of_part.reserve(std::size_t(parts));
   for (int part = 0; part < parts; ++part) of_part.emplace_back(numbers);
-  over_boards(sizes, [&](int part, ConvolutionGroup& group, int first, int boards) {
+  over_boards(loops, sizes, [&](int part, ConvolutionGroup& group, int first, int boards) {
     group.add_kernel_gradients(x + std::size_t(first) * cells * std::size_t(sizes.inputs),
                                y_gradient + std::size_t(first) * cells * std::size_t(sizes.outputs), boards,
                                of_part[std::size_t(part)].data());
@@ -176,7 +179,7 @@ void convolution_backward(const ConvolutionSizes& sizes, const T* y_gradient, co
   float* const all = of_part.front().data();
   for (std::size_t part = 1; part < of_part.size(); ++part)
     for (std::size_t i = 0; i < numbers; ++i) all[i] += of_part[part][i];
-  winograd_kernel_gradients(shape, all, sizes.inputs, sizes.outputs, kernel_gradients, gradient_strides);
+  loops.kernel_gradients(shape, all, sizes.inputs, sizes.outputs, kernel_gradients, gradient_strides);
 }
 
 }  // namespace shusaku

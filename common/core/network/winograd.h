@@ -32,10 +32,10 @@ struct WinogradBoard {
   // second-level cache of 512 KiB.
   constexpr int at_once() const { return tiles() < 36 ? 36 / tiles() : 1; }
 
-  // With the tiles that need the fewest products.
+  // With the tiles that need fewer products; those of 4 must save a tenth, for their transforms are longer.
   static constexpr WinogradBoard of(int height, int width) {
     const WinogradBoard three{height, width, 3}, four{height, width, 4};
-    return four.tiles() * four.points() < three.tiles() * three.points() ? four : three;
+    return 10 * four.tiles() * four.points() < 9 * three.tiles() * three.points() ? four : three;
   }
 };
 
@@ -44,42 +44,48 @@ struct KernelStrides {
   ptrdiff_t output, input, tap;
 };
 
-// Kernels of layers whose inputs and outputs are multiples of 8 and 16 -> their numbers at the points, [points] of
-// `inputs` x `outputs` as `Packing` says.  Of the inputs there are `given`; the others' numbers stay as they are.
-void winograd_kernels(const WinogradBoard& shape, const float* kernels, KernelStrides strides, int given, int inputs,
-                      int outputs, float* packed);
-
-// A board [padded, channels], a multiple of 8, -> the tiles' numbers at the points: [points][tiles, channels], one
-// point `stride` numbers behind the other.
-void winograd_inputs(const WinogradBoard& shape, const float* board, int channels, float* numbers, size_t stride);
-
-// The products over the inputs, at each point, of so many rows of numbers with the packed kernels: [points][rows,
-// outputs], one point `sums_stride` numbers behind the other.
-void winograd_products(const WinogradBoard& shape, const float* packed, int inputs, int outputs, const float* numbers,
-                       size_t stride, int rows, float* sums, size_t sums_stride);
-
 // Where outputs go: the first cell of the board, and from one row to the next.
 struct WinogradOutput {
   float* first;
   int pitch;  // cells
 };
 
-// Sums at the points, as above -> the outputs on the board's cells; with a bias [channels] ReLU(outputs + bias + skip),
-// `skip`, which may be the written board and may be null, lying as that does.
-void winograd_outputs(const WinogradBoard& shape, const float* sums, size_t stride, int channels, const float* bias,
-                      const float* skip, WinogradOutput out);
+// Inputs, channels and outputs are multiples of the floats in a register, outputs of 16 in any case.
+struct WinogradLoops {
+  // Kernels -> their numbers at the points, [points] of `inputs` x `outputs` as `Packing` says.  Of the inputs there
+  // are `given`; the others' numbers stay as they are.
+  void (*kernels)(const WinogradBoard& shape, const float* kernels, KernelStrides strides, int given, int inputs,
+                  int outputs, float* packed);
 
-// The gradients of outputs, a board as that of inputs, -> those of the sums at the points.
-void winograd_output_gradients(const WinogradBoard& shape, const float* board, int channels, float* numbers,
-                               size_t stride);
+  // A board [padded, channels] -> the tiles' numbers at the points: [points][tiles, channels], one point `stride`
+  // numbers behind the other.
+  void (*inputs)(const WinogradBoard& shape, const float* board, int channels, float* numbers, size_t stride);
 
-// Adds the products of each input and each output over `rows`: [inputs, outputs] of x [rows, inputs], y [rows,
-// outputs].
-void add_outer_products(const float* x, const float* y, int rows, int inputs, int outputs, float* sums);
+  // The products over the inputs, at each point, of so many rows of numbers with the packed kernels: [points][rows,
+  // outputs], one point `sums_stride` numbers behind the other.
+  void (*products)(const WinogradBoard& shape, const float* packed, int inputs, int outputs, const float* numbers,
+                   size_t stride, int rows, float* sums, size_t sums_stride);
 
-// Gradients of the kernels' numbers at the points, [points, inputs, outputs], -> those of the kernels.
-void winograd_kernel_gradients(const WinogradBoard& shape, const float* sums, int inputs, int outputs, float* kernels,
-                               KernelStrides strides);
+  // Sums at the points, as above -> the outputs on the board's cells; with a bias [channels] ReLU(outputs + bias +
+  // skip), `skip`, which may be the written board and may be null, lying as that does.
+  void (*outputs)(const WinogradBoard& shape, const float* sums, size_t stride, int channels, const float* bias,
+                  const float* skip, WinogradOutput out);
+
+  // The gradients of outputs, a board as that of inputs, -> those of the sums at the points.
+  void (*output_gradients)(const WinogradBoard& shape, const float* board, int channels, float* numbers, size_t stride);
+
+  // Adds the products of each input and each output over `rows`: [inputs, outputs] of x [rows, inputs], y [rows,
+  // outputs].
+  void (*add_outer_products)(const float* x, const float* y, int rows, int inputs, int outputs, float* sums);
+
+  // Gradients of the kernels' numbers at the points, [points, inputs, outputs], -> those of the kernels.
+  void (*kernel_gradients)(const WinogradBoard& shape, const float* sums, int inputs, int outputs, float* kernels,
+                           KernelStrides strides);
+};
+
+extern const WinogradLoops kWinograd;  // eight floats in a register
+extern const WinogradLoops* const
+    kWinograd512;  // sixteen, for AVX-512; null where it was compiled for other processors
 
 // Linear layers of floats; a layer's bias may be null.
 extern const DenseKernels<float> kFloatDense;

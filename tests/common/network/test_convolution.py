@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from shusaku.common import measured_choices
-from shusaku.common._core import convolution_backward, convolution_forward
+from shusaku.common._core import convolution_backward, convolution_forward, convolution_lanes
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.network import convolution, convolution_choice, core_convolution
 from shusaku.common.network.convolution import convolve
@@ -48,6 +48,7 @@ def tensors(sizes: Sizes, outputs: int) -> tuple[Tensor, Tensor]:
             torch.randn((boards, outputs, height, width), generator=generator).contiguous(memory_format=LAST))
 
 
+@pytest.mark.parametrize("lanes", sorted({8, convolution_lanes()}))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("kernels_last", [False, True])
 @pytest.mark.parametrize(("sizes", "outputs", "threads"), [
@@ -56,10 +57,11 @@ def tensors(sizes: Sizes, outputs: int) -> tuple[Tensor, Tensor]:
     ((5, 16, 7, 11), 16, 1), ((130, 32, 6, 7), 48, 3), ((101, 16, 8, 8), 32, 2), ((0, 16, 6, 7), 32, 1),
 ])
 def test_it_is_what_torch_computes_in_double(
-    sizes: Sizes, outputs: int, threads: int, kernels_last: bool, dtype: torch.dtype, in_the_core: list[Any],
-    monkeypatch: pytest.MonkeyPatch,
+    sizes: Sizes, outputs: int, threads: int, kernels_last: bool, dtype: torch.dtype, lanes: int,
+    in_the_core: list[Any], monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What bf16 loses is the rounding of what is stored: the sums are of floats."""
+    monkeypatch.setattr(core_convolution, "LANES", lanes)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     conv = layer(sizes[1], outputs)
     if kernels_last:
@@ -158,9 +160,11 @@ def test_the_rest_is_torchs(of: str, in_the_core: list[Any], monkeypatch: pytest
 
 def test_channels_that_fill_no_registers_are_refused() -> None:
     with pytest.raises(ValueError, match="24 inputs and 16 outputs, not multiples of 16"):
-        convolution_forward(False, (1, 6, 7, 24, 16, 1), 0, 0, (1, 1, 1), 0)
+        convolution_forward(False, (1, 6, 7, 24, 16, 1), 0, 0, (1, 1, 1), 0, 8)
     with pytest.raises(ValueError, match="16 inputs and 0 outputs, not multiples of 16"):
-        convolution_backward(True, (1, 6, 7, 16, 0, 1), 0, 0, 0, (1, 1, 1), 0, 0, (1, 1, 1))
+        convolution_backward(True, (1, 6, 7, 16, 0, 1), 0, 0, 0, (1, 1, 1), 0, 0, (1, 1, 1), 8)
+    with pytest.raises(ValueError, match="32 floats in a register: not on this processor"):
+        convolution_forward(False, (1, 6, 7, 16, 16, 1), 0, 0, (1, 1, 1), 0, 32)
 
 
 def test_what_is_no_number_stays_so_in_bf16(in_the_core: list[Any]) -> None:
