@@ -16,7 +16,7 @@ from torch import Tensor
 
 from shusaku.common.hardware import core_floats_are_fastest, processor_name
 from shusaku.common.measured_choices import MeasuredChoice, choose_fastest, find_choice, keep_choice, key_of, user_cache
-from shusaku.common.network.core_convolution import convolve_by_core
+from shusaku.common.network.core_convolution import LANES, convolve_by_core
 
 FILE = "convolutions.json"  # in the user's cache
 UNIT = "boards/s"
@@ -82,7 +82,7 @@ def is_core_faster(asked: Convolution) -> bool:
 
 @cache
 def _key(timed: Convolution) -> str:
-    return key_of(processor_name(), torch.__version__, metadata.version("shusaku"), *timed)
+    return key_of(processor_name(), torch.__version__, metadata.version("shusaku"), LANES, *timed)
 
 
 def _measure(timed: Convolution, key: str) -> MeasuredChoice:
