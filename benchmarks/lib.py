@@ -126,8 +126,9 @@ def machine() -> str:
     units = [name for flag, name in (("amx_bf16", "AMX"), ("avx512_vnni", "AVX-512 VNNI")) if flag in flags]
     gigahertz = f"{float(values.get('cpu MHz', 0)) / 1000:.1f} GHz"
     cores = f"{len(os.sched_getaffinity(0))} cores of {values.get('model name', 'unknown')}"
-    # "AMD EPYC" alone, as a virtual machine says, is of family 25, Zen 4, in records of November 2026; 26 is Zen 5.
-    if values.get("cpu family") == "26":
+    # A virtual machine says "AMD EPYC" of each generation.  In records without the next one, with AVX-512 VNNI, it is
+    # Zen 4; Zen 5 is of family 26 (of its models from 0x50 on some are Zen 6: Linux, arch/x86/kernel/cpu/amd.c).
+    if values.get("vendor_id") == "AuthenticAMD" and values["cpu family"] == "26" and int(values["model"]) < 0x50:
         cores += " (Zen 5)"
     return ", ".join([cores, gigahertz, *units])
 

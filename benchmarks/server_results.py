@@ -145,10 +145,14 @@ def core_floats() -> str:
 def learner_convolutions() -> str:
     """A gradient step on one core, by the core's convolutions and by torch's."""
     lines = list(read_results("learner_convolutions.jsonl"))
-    rows = [(line["machine"].partition(" of ")[2].partition(",")[0] + (", bf16" if ", bf16" in line["runtime"] else ""),
-             line["network"], f"{line['core_ms']:.0f} ms ({number(1e3 * line['batch'] / line['core_ms'])} rows/s)",
-             f"{line['torch_ms']:.0f} ms", f"{line['ratio']:.2f} ({line['ratio_low']:.2f} – {line['ratio_high']:.2f})")
-            for line in lines]
+    rows = []
+    for line in lines:
+        processor = line["machine"].partition(" of ")[2].partition(",")[0]
+        numbers = "bf16" if ", bf16" in line["runtime"] else "AVX2"
+        rows.append((f"{processor}, {numbers}", line["network"],
+                     f"{line['core_ms']:.0f} ms ({number(1e3 * line['batch'] / line['core_ms'])} rows/s)",
+                     f"{line['torch_ms']:.0f} ms",
+                     f"{line['ratio']:.2f} ({line['ratio_low']:.2f} – {line['ratio_high']:.2f})"))
     header = ("one core of", "network, batch of 256", "with the core's convolutions", "with torch's", "times as fast")
     return f"{table(header, rows)}\n\n{sources(lines)}"
 

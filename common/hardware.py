@@ -70,10 +70,11 @@ def cpu_has_int8() -> bool:
 
 @cache
 def core_floats_are_fastest() -> bool:
-    """Whether the core's convolutions of floats are taken to be the fastest on this processor: AVX2 without AVX-512.
+    """Whether the core's towers of floats are taken to be the fastest on this processor: AVX2 without AVX-512.
 
     Measured on an AMD EPYC of the first generation (`benchmarks.speed.core_towers`); their registers and the products
-    that they spare are those of all such processors.  With AVX-512 others use registers of twice the size.
+    that they spare are those of all such processors.  With AVX-512 others use registers of twice the size, the core's
+    towers do not.
     """
     return "avx2" in cpu_flags() and "avx512f" not in cpu_flags()
 

@@ -15,7 +15,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from shusaku.common.hardware import core_floats_are_fastest, processor_name
-from shusaku.common.measured_choices import MeasuredChoice, choose_fastest, find_choice, keep_choice, key_of, user_cache
+from shusaku.common.measured_choices import (
+    CORE_LOOPS,
+    MeasuredChoice,
+    choose_fastest,
+    find_choice,
+    keep_choice,
+    key_of,
+    user_cache,
+)
 from shusaku.common.network.core_convolution import convolve_by_core
 
 FILE = "convolutions.json"  # in the user's cache
@@ -69,7 +77,7 @@ def is_core_faster(asked: Convolution) -> bool:
     """Whether the core computes this layer faster than torch."""
     if asked.dtype not in (torch.float32, torch.bfloat16):
         return False
-    if asked.boards * asked.work_of_board < LEAST_WORK:
+    if asked.boards * asked.work_of_board < LEAST_WORK:  # with AVX-512 torch's, which has not been measured
         return asked.dtype is torch.float32 and core_floats_are_fastest()
     boards = max(LEAST_BOARDS * asked.threads, TIMED_WORK // asked.work_of_board)
     timed = asked._replace(boards=min(asked.boards, boards))
@@ -82,7 +90,7 @@ def is_core_faster(asked: Convolution) -> bool:
 
 @cache
 def _key(timed: Convolution) -> str:
-    return key_of(processor_name(), torch.__version__, metadata.version("shusaku"), *timed)
+    return key_of(processor_name(), torch.__version__, metadata.version("shusaku"), CORE_LOOPS, *timed)
 
 
 def _measure(timed: Convolution, key: str) -> MeasuredChoice:

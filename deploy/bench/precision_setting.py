@@ -16,7 +16,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.config.search import all_settings
 from shusaku.common.errors import RunError
 from shusaku.common.hardware import core_floats_are_fastest, processor_name, visible_gpus
-from shusaku.common.measured_choices import MeasuredChoice, find_choice, keep_choice, key_of, user_cache
+from shusaku.common.measured_choices import CORE_LOOPS, MeasuredChoice, find_choice, keep_choice, key_of, user_cache
 from shusaku.deploy.bench.precision_speed import (
     MEASURING_SECONDS,
     measure,
@@ -68,7 +68,7 @@ def _key(config: Config, names: Sequence[str]) -> str:
         choose_runtime(config.inference)[0], *(_version(package) for package in ("openvino", "torch", "numpy")),
         asdict(config.game), asdict(config.network), all_settings(config.search), config.actors.games,
         config.actors.count, config.replay.samples_per_position, config.learner.batch_size,
-        config.learner.publish_every, config.learner.enabled, metadata.version("shusaku"))
+        config.learner.publish_every, config.learner.enabled, metadata.version("shusaku"), CORE_LOOPS)
 
 
 def _version(package: str) -> str:

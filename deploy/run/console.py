@@ -96,6 +96,7 @@ class Status:
     workers: list[tuple[str, str]] = field(default_factory=list)  # metrics of a cluster with their units
     time_shares: dict[str, float] = field(default_factory=dict)  # of self-play's time, by common.stage_timer.STAGES
     runtimes: list[str] = field(default_factory=list)  # what evaluates, and why it was taken
+    learner_runtime: str = ""  # what computes the gradients, and why it was taken
     paused_share: float = 0.0  # of the actors' time, in which they wait for the learner
     waiting_share: float = 0.0  # of the learner's time, in which it waits for rows
     limit: str = ""  # which part limits the run
@@ -208,6 +209,8 @@ def block(status: Status) -> Panel:
     ]))
     if status.runtimes:
         rows.add_row("network", Text("; ".join(status.runtimes)))
+    if status.learner_runtime:
+        rows.add_row("gradients", Text(status.learner_runtime))
     if status.workers:
         rows.add_row("workers", _Figures(status.workers))
     if status.limit:

@@ -106,7 +106,7 @@ class StatusBuilder:
         return {
             # A learner that resumes begins with many steps, which it did not make now.
             "steps_per_second": self._rates["steps"].update(report.step), "losses": report.losses,
-            "learning_rate": report.metrics.get("learning_rate", 0.0),
+            "learning_rate": report.metrics.get("learning_rate", 0.0), "learner_runtime": report.description,
             "window_rows": stats.rows, "window_size": stats.window, "skipped_rows": stats.skipped,
             "samples_per_position": stats.samples_per_position, "unreachable_seconds": stats.unreachable_s,
             "unseen": dict(report.unseen), "reinforce": _reinforce(report),

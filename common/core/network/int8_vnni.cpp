@@ -39,8 +39,8 @@ struct Bf16Numbers {
 };
 
 // Adds the products of `inputs` numbers of R rows, `stride` apart, with their weights for 16 * O outputs, and returns
-// the weights behind them.  Ten rows of 32 outputs are 20 registers of 32; with five the processor multiplies as fast
-// as it can, whose instruction takes five cycles, and of which it begins two in each.
+// the weights behind them.  Ten rows of 32 outputs are 20 registers of 32; from five on a Zen 5 multiplies as fast as
+// it can, which begins two of these instructions a cycle, and ends one after five.
 template <class Numbers, int R, int O>
 [[gnu::always_inline]] inline const typename Numbers::Weight* add_products(const typename Numbers::Input* x,
                                                                            size_t stride, int inputs,

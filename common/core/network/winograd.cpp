@@ -8,7 +8,7 @@ using F8 = float __attribute__((vector_size(32)));
 
 }  // namespace
 
-const WinogradLoops kWinograd = WinogradLoopsOf<F8>::kAll;
-const DenseKernels<float> kFloatDense{dense<F8, true>, dense<F8, false>};
+constinit const WinogradLoops kWinograd = WinogradLoopsOf<F8>::kAll;
+constinit const DenseKernels<float> kFloatDense{dense<F8, true>, dense<F8, false>};
 
 }  // namespace shusaku

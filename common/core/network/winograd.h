@@ -9,6 +9,9 @@
 //
 // A board lies in memory cell by cell, its channels next to each other, within zeros: one row and column above and to
 // the left, and below and to the right as many as whole tiles reach.
+//
+// As in `norm_kernels.h` nothing here may come from a header whose functions another file could share with it.  What is
+// shared are a board's few sums, which compilers insert where they are asked for.
 #pragma once
 
 #include <stddef.h>
@@ -83,9 +86,10 @@ struct WinogradLoops {
                            KernelStrides strides);
 };
 
-extern const WinogradLoops kWinograd;  // eight floats in a register
-extern const WinogradLoops* const
-    kWinograd512;  // sixteen, for AVX-512; null where it was compiled for other processors
+// With eight floats in a register.
+extern const WinogradLoops kWinograd;
+// With sixteen, for AVX-512; null where it was compiled for other processors.
+extern const WinogradLoops* const kWinograd512;
 
 // Linear layers of floats; a layer's bias may be null.
 extern const DenseKernels<float> kFloatDense;

@@ -9,9 +9,9 @@ namespace {
 using F16 = float __attribute__((vector_size(64)));
 }  // namespace
 
-const WinogradLoops* const kWinograd512 = &WinogradLoopsOf<F16>::kAll;
+constinit const WinogradLoops* const kWinograd512 = &WinogradLoopsOf<F16>::kAll;
 #else
-const WinogradLoops* const kWinograd512 = nullptr;
+constinit const WinogradLoops* const kWinograd512 = nullptr;
 #endif
 
 }  // namespace shusaku

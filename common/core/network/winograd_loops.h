@@ -369,8 +369,13 @@ struct WinogradLoopsOf {
     });
   }
 
-  static constexpr WinogradLoops kAll{kernels,         inputs, products, outputs, output_gradients, add_outer_products,
-                                      kernel_gradients};
+  static constexpr WinogradLoops kAll{.kernels = kernels,
+                                      .inputs = inputs,
+                                      .products = products,
+                                      .outputs = outputs,
+                                      .output_gradients = output_gradients,
+                                      .add_outer_products = add_outer_products,
+                                      .kernel_gradients = kernel_gradients};
 };
 
 }  // namespace

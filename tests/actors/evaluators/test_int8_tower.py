@@ -28,10 +28,11 @@ from shusaku.common.network.weights import folded_tensors, tower_shape
 from shusaku.learner.quantisation import quantise
 
 SMALL = NetworkConfig(filters=32, blocks=2, policy_filters=4, value_filters=3, value_hidden=20)
-# Rows of 3 to 10 cells are computed at once, those of 11 in two parts.
+# Rows of up to 10 cells are computed at once, those of 11 in two parts.
 GAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "tic_tac_toe": ("tic_tac_toe", {}), "connect_four": ("connect_four", {}),
-    "go": ("go", {"size": 9, "planes": "liberties"}), "hex": ("hex", {"size": 10}), "hex_11": ("hex", {"size": 11}),
+    "go": ("go", {"size": 9, "planes": "liberties"}), "hex_2": ("hex", {"size": 2}), "hex_4": ("hex", {"size": 4}),
+    "hex_8": ("hex", {"size": 8}), "hex_10": ("hex", {"size": 10}), "hex_11": ("hex", {"size": 11}),
     "othello": ("othello", {"size": 6})}
 
 pytestmark = pytest.mark.skipif(
