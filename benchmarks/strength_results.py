@@ -122,6 +122,8 @@ def at_equal_time() -> str:
     for (base, *how), lines in studies.items():
         study = ", ".join([f"`{' '.join(lines[0]['base'])}` on {lines[0]['date']}", *how])
         unchanged = {line["seed"]: line for line in lines if line["settings"] == base}
+        if not unchanged:
+            rows.append((f"**as it was**, not run: {study}", *[""] * 8))
         trials: dict[str, list[Line]] = defaultdict(list)
         for line in lines:
             trials[line["settings"]].append(line)

@@ -5,7 +5,7 @@
 #include "network/winograd.h"
 
 namespace shusaku {
-namespace {
+namespace {  // NOLINT(misc-anonymous-namespace-in-header): no code of one width may be taken for the other
 
 template <class V>
 constexpr int kLanes = int(sizeof(V) / sizeof(float));
