@@ -125,12 +125,19 @@ def machine() -> str:
     flags = set(values.get("flags", "").split())
     units = [name for flag, name in (("amx_bf16", "AMX"), ("avx512_vnni", "AVX-512 VNNI")) if flag in flags]
     gigahertz = f"{float(values.get('cpu MHz', 0)) / 1000:.1f} GHz"
-    cores = f"{len(os.sched_getaffinity(0))} cores of {values.get('model name', 'unknown')}"
-    # A virtual machine says "AMD EPYC" of each generation.  In records without the next one, with AVX-512 VNNI, it is
-    # Zen 4; Zen 5 is of family 26 (of its models from 0x50 on some are Zen 6: Linux, arch/x86/kernel/cpu/amd.c).
-    if values.get("vendor_id") == "AuthenticAMD" and values["cpu family"] == "26" and int(values["model"]) < 0x50:
-        cores += " (Zen 5)"
-    return ", ".join([cores, gigahertz, *units])
+    return ", ".join([f"{len(os.sched_getaffinity(0))} cores of {processor(values)}", gigahertz, *units])
+
+
+def processor(values: Mapping[str, str]) -> str:
+    """Its name by these fields of /proc/cpuinfo.
+
+    A virtual machine says "AMD EPYC" of each generation.  In records that add nothing, with AVX-512 VNNI, it is Zen 4;
+    Zen 5 is of family 26, of whose models from 0x50 on some are Zen 6 (Linux, arch/x86/kernel/cpu/amd.c).
+    """
+    name = values.get("model name", "unknown")
+    is_zen_5 = (values.get("vendor_id") == "AuthenticAMD" and values.get("cpu family") == "26"
+                and int(values.get("model", 0)) < 0x50)
+    return f"{name} (Zen 5)" if is_zen_5 else name
 
 
 def commit() -> str:

@@ -70,6 +70,23 @@ def test_processors_of_one_name_are_told_apart(results: Path) -> None:
     assert rows[2][0].endswith("2 cores of X, AMX, m")
 
 
+def test_generations_of_one_name_are_told_apart() -> None:
+    zen_5 = {"vendor_id": "AuthenticAMD", "cpu family": "26", "model": "2", "model name": "AMD EPYC"}
+    assert lib.processor(zen_5) == "AMD EPYC (Zen 5)"
+    assert lib.processor({**zen_5, "cpu family": "25"}) == "AMD EPYC", "as in records of before"
+    assert lib.processor({**zen_5, "model": "80"}) == "AMD EPYC", "may be of the next generation"
+    assert lib.processor({**zen_5, "vendor_id": "other"}) == "AMD EPYC"
+    assert lib.processor({}) == "unknown"
+
+
+def test_a_study_without_its_base_says_what_its_trials_changed(results: Path) -> None:
+    write(results / "study_runs.jsonl", [study_run(["a=1"], 1, 0.93)])
+    rows = rows_of(at_equal_time())
+    assert [row[0] for row in rows] == [
+        "**as it was**, not run: `game=g` on 2026-11-28, 10 minutes, 2 cores of X, m", "`a=1`"]
+    assert rows[1][-1] == "", "nothing to compare with"
+
+
 def test_what_runs_have_measured_at_their_end_stands_beside_the_result(results: Path) -> None:
     final = {"policy.optimal": 0.7, "search_400.optimal": 0.9}
     write(results / "study_runs.jsonl", [

@@ -10,8 +10,8 @@
 // A board lies in memory cell by cell, its channels next to each other, within zeros: one row and column above and to
 // the left, and below and to the right as many as whole tiles reach.
 //
-// As in `norm_kernels.h` nothing here may come from a header whose functions another file could share with it.  What is
-// shared are a board's few sums, which compilers insert where they are asked for.
+// As in `norm_kernels.h` nothing here may come from a header whose functions another file could share with it; a
+// board's own few functions are inlined by every compiler.
 #pragma once
 
 #include <stddef.h>
