@@ -437,24 +437,24 @@ class FloatTower:
         Scores are not scaled.  The GIL is released.
         """
 
-def convolution_lanes() -> int:
-    """How many floats the widest register holds that the convolutions have loops for on this processor: 8 or 16."""
+def convolution_ways(is_bf16: bool) -> list[str]:
+    """How this processor can convolve such numbers, the fastest way first: amx | winograd_16 | winograd_8."""
 
 def convolution_forward(
     is_bf16: bool, sizes: tuple[int, int, int, int, int, int], x: int, kernels: int, strides: tuple[int, int, int],
-    y: int, lanes: int,
+    y: int, way: str,
 ) -> None:
-    """Computes y, the 3x3 convolution of x: network/convolution_step.h.
+    """Computes y, the 3x3 convolution of x: network/convolution_step.h, network/amx_convolution.h.
 
     `sizes`: boards, height, width, inputs, outputs, threads.  At these addresses x and y are [boards, height, width,
     inputs] and [..., outputs] of bf16 or float, and the kernels, of float, lie by strides of output, input and tap.
-    `lanes`: 8, or what `convolution_lanes` says.  The GIL is released.
+    `way`: of `convolution_ways`.  The GIL is released.
     """
 
 def convolution_backward(
     is_bf16: bool, sizes: tuple[int, int, int, int, int, int], y_gradient: int, x: int, kernels: int,
     strides: tuple[int, int, int], x_gradient: int, kernel_gradients: int, gradient_strides: tuple[int, int, int],
-    lanes: int,
+    way: str,
 ) -> None:
     """The way back, of the same shapes; the address of the gradient of x may be 0."""
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from shusaku.common.durable_files import write_atomically
 
-CORE_LOOPS = 2  # one more when the core's networks become faster, so that what they are measured against is asked again
+CORE_LOOPS = 3  # one more when the core's networks become faster, so that what they are measured against is asked again
 MOST_KEPT = 200  # answers of a file; the oldest goes first
 WORTH = 1.03  # times the rate of the usual one: less is within the noise
 

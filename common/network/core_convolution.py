@@ -1,6 +1,7 @@
 """The core's 3x3 convolution as an operation of torch's autograd, on a CPU.
 
-It is Winograd's (`common/core/network/winograd.h`), forward and backward, of floats or bf16, and computes in floats.
+Forward and backward: of bf16 by the matrix unit of a processor that has one (`common/core/network/amx_loops.h`), of floats and
+otherwise Winograd's (`common/core/network/winograd.h`).  Sums are floats.
 """
 
 from typing import Any
@@ -9,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from shusaku.common._core import convolution_backward, convolution_forward, convolution_lanes
+from shusaku.common._core import convolution_backward, convolution_forward, convolution_ways
 
 TOGETHER = 16  # channels are a multiple of it
-LANES = convolution_lanes()  # floats in a register
+WAY = {dtype: convolution_ways(dtype is torch.bfloat16)[0] for dtype in (torch.float32, torch.bfloat16)}
 _LAST = torch.channels_last
 
 Strides = tuple[int, int, int]
@@ -39,7 +40,7 @@ class _CoreConvolution(torch.autograd.Function):
         ctx.sizes = boards, height, width, inputs, outputs, torch.get_num_threads()
         convolution_forward(
             x.dtype is torch.bfloat16, ctx.sizes, x.data_ptr(), kernels.data_ptr(), _strides(kernels), y.data_ptr(),
-            LANES)
+            WAY[x.dtype])
         ctx.save_for_backward(x, kernels)
         return y
 
@@ -53,5 +54,5 @@ class _CoreConvolution(torch.autograd.Function):
         convolution_backward(
             x.dtype is torch.bfloat16, ctx.sizes, gradient.data_ptr(), x.data_ptr(), kernels.data_ptr(),
             _strides(kernels), 0 if of_x is None else of_x.data_ptr(), of_kernels.data_ptr(), _strides(of_kernels),
-            LANES)
+            WAY[x.dtype])
         return of_x, of_kernels

@@ -1,10 +1,21 @@
 // The network on a CPU, in Python: small towers in floats and in 8 bits, and the convolutions and norms of a gradient
 // step, whose tensors come as addresses.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "bindings/arrays.h"
+#include "network/amx_convolution.h"
 #include "network/convolution_step.h"
 #include "network/float_tower.h"
 #include "network/int8_tower.h"
@@ -49,13 +60,36 @@ T* at(Address address) {
 using Sizes = std::tuple<int, int, int, int, int, int>;
 using Strides = std::tuple<std::ptrdiff_t, std::ptrdiff_t, std::ptrdiff_t>;
 
-const WinogradLoops* wide_loops() { return has_avx512() ? kWinograd512 : nullptr; }
-
-const WinogradLoops& loops_of(int lanes) {
-  const WinogradLoops* found = lanes == 16 ? wide_loops() : lanes == 8 ? &kWinograd : nullptr;
-  require(found != nullptr, std::to_string(lanes) + " floats in a register: not on this processor");
-  return *found;
+// Linux saves the matrix unit's registers, 8 KiB, for a process that asks for it (Documentation/arch/x86/xstate.rst).
+bool has_amx() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  static const bool is_permitted = has_bf16() && kAmx != nullptr && __builtin_cpu_supports("amx-tile") != 0 &&
+                                   __builtin_cpu_supports("amx-bf16") != 0 &&
+                                   syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return is_permitted;
+#else
+  return false;
+#endif
 }
+
+// How the core convolves in a gradient step.
+constexpr const char *kByAmx = "amx", *kByWinograd16 = "winograd_16", *kByWinograd8 = "winograd_8";
+
+std::vector<std::string> convolution_ways(bool is_bf16) {
+  std::vector<std::string> ways;
+  if (is_bf16 && has_amx()) ways.emplace_back(kByAmx);
+  if (has_avx512() && kWinograd512 != nullptr) ways.emplace_back(kByWinograd16);
+  ways.emplace_back(kByWinograd8);
+  return ways;
+}
+
+void require_way(bool is_bf16, const std::string& way) {
+  const std::vector<std::string> ways = convolution_ways(is_bf16);
+  require(std::find(ways.begin(), ways.end(), way) != ways.end(),
+          way + ": not on this processor" + (is_bf16 ? ", of bf16" : ", of floats"));
+}
+const WinogradLoops& loops_of(const std::string& way) { return way == kByWinograd16 ? *kWinograd512 : kWinograd; }
 
 ConvolutionSizes checked_sizes(const Sizes& sizes) {
   const auto [boards, height, width, inputs, outputs, threads] = sizes;
@@ -238,28 +272,39 @@ void bind_network(nb::module_& m) {
           "features"_a, "features_bias"_a, "hidden"_a, "hidden_bias"_a, "output"_a, "output_bias"_a)
       .def("run", &run_float_tower, "planes"_a.noconvert(), "rows"_a, "logits"_a.noconvert(), "values"_a.noconvert(),
            "ownership"_a.noconvert().none() = nb::none(), "scores"_a.noconvert().none() = nb::none());
-  m.def("convolution_lanes", [] { return wide_loops() != nullptr ? 16 : 8; });
+  m.def("convolution_ways", &convolution_ways, "is_bf16"_a);
   m.def(
       "convolution_forward",
-      [](bool is_bf16, const Sizes& sizes, Address x, Address kernels, const Strides& strides, Address y, int lanes) {
-        const WinogradLoops& loops = loops_of(lanes);
+      [](bool is_bf16, const Sizes& sizes, Address x, Address kernels, const Strides& strides, Address y,
+         const std::string& way) {
+        require_way(is_bf16, way);
         const ConvolutionSizes own = checked_sizes(sizes);
         const nb::gil_scoped_release nogil;
-        (is_bf16 ? convolve<std::uint16_t> : convolve<float>)(loops, own, x, kernels, strides, y);
+        if (way == kByAmx)
+          amx_convolution_forward(*kAmx, own, at<const std::uint16_t>(x), at<const float>(kernels), strides_of(strides),
+                                  at<std::uint16_t>(y));
+        else
+          (is_bf16 ? convolve<std::uint16_t> : convolve<float>)(loops_of(way), own, x, kernels, strides, y);
       },
-      "is_bf16"_a, "sizes"_a, "x"_a, "kernels"_a, "strides"_a, "y"_a, "lanes"_a);
+      "is_bf16"_a, "sizes"_a, "x"_a, "kernels"_a, "strides"_a, "y"_a, "way"_a);
   m.def(
       "convolution_backward",
       [](bool is_bf16, const Sizes& sizes, Address y_gradient, Address x, Address kernels, const Strides& strides,
-         Address x_gradient, Address kernel_gradients, const Strides& gradient_strides, int lanes) {
-        const WinogradLoops& loops = loops_of(lanes);
+         Address x_gradient, Address kernel_gradients, const Strides& gradient_strides, const std::string& way) {
+        require_way(is_bf16, way);
         const ConvolutionSizes own = checked_sizes(sizes);
         const nb::gil_scoped_release nogil;
+        if (way == kByAmx) {
+          amx_convolution_backward(*kAmx, own, at<const std::uint16_t>(y_gradient), at<const std::uint16_t>(x),
+                                   at<const float>(kernels), strides_of(strides), at<std::uint16_t>(x_gradient),
+                                   at<float>(kernel_gradients), strides_of(gradient_strides));
+          return;
+        }
         const auto run = is_bf16 ? convolve_back<std::uint16_t> : convolve_back<float>;
-        run(loops, own, y_gradient, x, kernels, strides, x_gradient, kernel_gradients, gradient_strides);
+        run(loops_of(way), own, y_gradient, x, kernels, strides, x_gradient, kernel_gradients, gradient_strides);
       },
       "is_bf16"_a, "sizes"_a, "y_gradient"_a, "x"_a, "kernels"_a, "strides"_a, "x_gradient"_a, "kernel_gradients"_a,
-      "gradient_strides"_a, "lanes"_a);
+      "gradient_strides"_a, "way"_a);
   m.def(
       "norm_relu_fits",
       [](bool is_bf16, std::size_t rows, int channels) {

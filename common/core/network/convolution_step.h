@@ -8,20 +8,14 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <exception>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "network/aligned_array.h"
+#include "network/board_parts.h"
 #include "network/number_types.h"
 #include "network/winograd.h"
 
 namespace shusaku {
-
-struct ConvolutionSizes {
-  int boards, height, width, inputs, outputs, threads;  // inputs and outputs are multiples of 16
-};
 
 // Boards of one group, whose tiles are multiplied at once, with the memory for it; of one thread.
 class ConvolutionGroup {
@@ -103,42 +97,6 @@ class ConvolutionGroup {
   AlignedArray<float> padded_, finished_, numbers_, sums_;
 };
 
-// Threads that share the boards: each has enough to do beside its start.
-inline int parts_of(const ConvolutionSizes& sizes) {
-  constexpr std::size_t kWork = 1 << 23;  // multiplications
-  const std::size_t all = std::size_t(sizes.boards) * std::size_t(9 * sizes.height * sizes.width) *
-                          std::size_t(sizes.inputs) * std::size_t(sizes.outputs);
-  const int most = std::clamp(sizes.boards, 1, std::max(1, sizes.threads));
-  return int(std::clamp<std::size_t>(all / kWork, 1, std::size_t(most)));
-}
-
-// `work(part, group, first, boards)` for each group of boards of each part; parts but the first have threads of their
-// own.  What fails in one is thrown here when all have ended.
-template <class Work>
-void over_boards(const WinogradLoops& loops, const ConvolutionSizes& sizes, Work work) {
-  const int parts = parts_of(sizes);
-  const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(parts));
-  const auto run = [&, parts](int part) {
-    try {
-      ConvolutionGroup group(loops, shape, sizes.inputs, sizes.outputs);
-      const int end = sizes.boards * (part + 1) / parts;
-      for (int first = sizes.boards * part / parts; first < end; first += group.boards())
-        work(part, group, first, std::min(group.boards(), end - first));
-    } catch (...) {
-      failures[std::size_t(part)] = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    threads.reserve(std::size_t(parts - 1));
-    for (int part = 1; part < parts; ++part) threads.emplace_back(run, part);
-    run(0);
-  }
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
-}
-
 // y = the convolution of x.
 template <class T>
 void convolution_forward(const WinogradLoops& loops, const ConvolutionSizes& sizes, const T* x, const float* kernels,
@@ -147,7 +105,8 @@ void convolution_forward(const WinogradLoops& loops, const ConvolutionSizes& siz
   const std::size_t cells = std::size_t(sizes.height * sizes.width);
   AlignedArray<float> packed(std::size_t(shape.points() * sizes.inputs * sizes.outputs));
   loops.kernels(shape, kernels, strides, sizes.inputs, sizes.inputs, sizes.outputs, packed.data());
-  over_boards(loops, sizes, [&](int, ConvolutionGroup& group, int first, int boards) {
+  const auto make = [&] { return ConvolutionGroup(loops, shape, sizes.inputs, sizes.outputs); };
+  over_boards(sizes, make, [&](int, ConvolutionGroup& group, int first, int boards) {
     group.forward(x + std::size_t(first) * cells * std::size_t(sizes.inputs), boards, packed.data(),
                   y + std::size_t(first) * cells * std::size_t(sizes.outputs));
   });
@@ -166,20 +125,14 @@ void convolution_backward(const WinogradLoops& loops, const ConvolutionSizes& si
   }
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
   const std::size_t cells = std::size_t(sizes.height * sizes.width);
-  const std::size_t numbers = std::size_t(shape.points() * sizes.inputs * sizes.outputs);
-  const int parts = parts_of(sizes);
-  std::vector<AlignedArray<float>> of_part;
-  of_part.reserve(std::size_t(parts));
-  for (int part = 0; part < parts; ++part) of_part.emplace_back(numbers);
-  over_boards(loops, sizes, [&](int part, ConvolutionGroup& group, int first, int boards) {
+  PartialSums sums(sizes, std::size_t(shape.points() * sizes.inputs * sizes.outputs));
+  const auto make = [&] { return ConvolutionGroup(loops, shape, sizes.inputs, sizes.outputs); };
+  over_boards(sizes, make, [&](int part, ConvolutionGroup& group, int first, int boards) {
     group.add_kernel_gradients(x + std::size_t(first) * cells * std::size_t(sizes.inputs),
                                y_gradient + std::size_t(first) * cells * std::size_t(sizes.outputs), boards,
-                               of_part[std::size_t(part)].data());
+                               sums.of(part));
   });
-  float* const all = of_part.front().data();
-  for (std::size_t part = 1; part < of_part.size(); ++part)
-    for (std::size_t i = 0; i < numbers; ++i) all[i] += of_part[part][i];
-  loops.kernel_gradients(shape, all, sizes.inputs, sizes.outputs, kernel_gradients, gradient_strides);
+  loops.kernel_gradients(shape, sums.all(), sizes.inputs, sizes.outputs, kernel_gradients, gradient_strides);
 }
 
 }  // namespace shusaku

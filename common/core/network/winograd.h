@@ -17,6 +17,7 @@
 #include <stddef.h>
 
 #include "network/dense_layer.h"
+#include "network/kernel_strides.h"
 
 namespace shusaku {
 
@@ -40,11 +41,6 @@ struct WinogradBoard {
     const WinogradBoard three{height, width, 3}, four{height, width, 4};
     return 10 * four.tiles() * four.points() < 9 * three.tiles() * three.points() ? four : three;
   }
-};
-
-// Where numbers of a kernel [outputs, inputs, 3, 3] lie: from one output, input and tap to the next.
-struct KernelStrides {
-  ptrdiff_t output, input, tap;
 };
 
 // Where outputs go: the first cell of the board, and from one row to the next.

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from shusaku.common import measured_choices
-from shusaku.common._core import convolution_backward, convolution_forward, convolution_lanes
+from shusaku.common._core import convolution_backward, convolution_forward, convolution_ways
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.network import convolution, convolution_choice, core_convolution
 from shusaku.common.network.convolution import convolve
@@ -48,20 +48,21 @@ def tensors(sizes: Sizes, outputs: int) -> tuple[Tensor, Tensor]:
             torch.randn((boards, outputs, height, width), generator=generator).contiguous(memory_format=LAST))
 
 
-@pytest.mark.parametrize("lanes", sorted({8, convolution_lanes()}))
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("dtype", "way"), [
+    (dtype, way) for dtype in (torch.float32, torch.bfloat16) for way in convolution_ways(dtype is torch.bfloat16)])
 @pytest.mark.parametrize("kernels_last", [False, True])
 @pytest.mark.parametrize(("sizes", "outputs", "threads"), [
     ((1, 16, 1, 1), 16, 1), ((5, 16, 2, 3), 48, 1), ((70, 32, 6, 7), 32, 1), ((9, 64, 5, 5), 16, 1),
     ((33, 16, 3, 3), 32, 1), ((20, 32, 9, 9), 32, 1), ((7, 48, 8, 8), 16, 1), ((3, 32, 19, 19), 64, 1),
     ((5, 16, 7, 11), 16, 1), ((130, 32, 6, 7), 48, 3), ((101, 16, 8, 8), 32, 2), ((0, 16, 6, 7), 32, 1),
+    ((11, 80, 13, 13), 48, 1), ((2, 16, 37, 37), 16, 1), ((600, 16, 1, 2), 16, 1),
 ])
 def test_it_is_what_torch_computes_in_double(
-    sizes: Sizes, outputs: int, threads: int, kernels_last: bool, dtype: torch.dtype, lanes: int,
+    sizes: Sizes, outputs: int, threads: int, kernels_last: bool, dtype: torch.dtype, way: str,
     in_the_core: list[Any], monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What bf16 loses is the rounding of what is stored: the sums are of floats."""
-    monkeypatch.setattr(core_convolution, "LANES", lanes)
+    """What bf16 loses is the rounding of what is stored, of the kernels, too, in a matrix unit: the sums are of floats."""
+    monkeypatch.setitem(core_convolution.WAY, dtype, way)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     conv = layer(sizes[1], outputs)
     if kernels_last:
@@ -73,7 +74,8 @@ def test_it_is_what_torch_computes_in_double(
     y.backward(gradient)
     assert in_the_core == [(sizes[0], *sizes[2:], sizes[1], outputs, threads)]
     assert y.is_contiguous(memory_format=LAST)
-    twin, kernels = x.detach().double().requires_grad_(), conv.weight.detach().double().requires_grad_()
+    kernels = conv.weight.detach().bfloat16() if way == "amx" else conv.weight.detach()
+    twin, kernels = x.detach().double().requires_grad_(), kernels.double().requires_grad_()
     wanted = F.conv2d(twin, kernels, padding=1)
     wanted.backward(gradient.double())
     assert x.grad is not None
@@ -160,11 +162,11 @@ def test_the_rest_is_torchs(of: str, in_the_core: list[Any], monkeypatch: pytest
 
 def test_channels_that_fill_no_registers_are_refused() -> None:
     with pytest.raises(ValueError, match="24 inputs and 16 outputs, not multiples of 16"):
-        convolution_forward(False, (1, 6, 7, 24, 16, 1), 0, 0, (1, 1, 1), 0, 8)
+        convolution_forward(False, (1, 6, 7, 24, 16, 1), 0, 0, (1, 1, 1), 0, "winograd_8")
     with pytest.raises(ValueError, match="16 inputs and 0 outputs, not multiples of 16"):
-        convolution_backward(True, (1, 6, 7, 16, 0, 1), 0, 0, 0, (1, 1, 1), 0, 0, (1, 1, 1), 8)
-    with pytest.raises(ValueError, match="32 floats in a register: not on this processor"):
-        convolution_forward(False, (1, 6, 7, 16, 16, 1), 0, 0, (1, 1, 1), 0, 32)
+        convolution_backward(True, (1, 6, 7, 16, 0, 1), 0, 0, 0, (1, 1, 1), 0, 0, (1, 1, 1), "winograd_8")
+    with pytest.raises(ValueError, match="amx: not on this processor, of floats"):
+        convolution_forward(False, (1, 6, 7, 16, 16, 1), 0, 0, (1, 1, 1), 0, "amx")
 
 
 def test_what_is_no_number_stays_so_in_bf16(in_the_core: list[Any]) -> None:

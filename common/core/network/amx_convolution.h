@@ -1,0 +1,166 @@
+// A 3x3 convolution of a gradient step on a CPU with a matrix unit, forward and backward, of bf16.
+//
+// Boards are [boards, height, width, channels] (torch: channels_last), kernels and their gradients floats; kernels are
+// rounded to bf16, and sums are floats.  The gradient of the inputs is a convolution with the turned kernels; that of
+// the kernels, at each tap, the product of the gradients with the inputs that far away, over all cells.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "network/aligned_array.h"
+#include "network/amx_loops.h"
+#include "network/board_parts.h"
+
+namespace shusaku {
+
+// Boards between zeros, as `amx_loops.h` lays them out.
+class AmxBoards {
+ public:
+  AmxBoards(const AmxBoard& shape, int channels)
+      : shape_(shape),
+        channels_(std::size_t(channels)),
+        numbers_((std::size_t(shape.lead() + shape.tail()) + 32 * std::size_t(matrices())) * channels_ + 32) {}
+
+  // Of 32 positions, that all boards fill.
+  int matrices() const { return (shape_.boards_at_once() * shape_.positions() + 31) / 32; }
+  // Positions in front of which there are zeros for all taps, and behind.
+  int pairs() const { return (shape_.lead() + shape_.tail()) / 2 + 16 * matrices() - 1; }
+  const std::uint16_t* begin() const { return numbers_.data(); }
+  const std::uint16_t* first() const { return numbers_.data() + std::size_t(shape_.lead()) * channels_; }
+
+  void lay_out(const std::uint16_t* boards, int count) {
+    const std::size_t row = std::size_t(shape_.width) * channels_;
+    std::uint16_t* const to = numbers_.data() + std::size_t(shape_.lead()) * channels_;
+    for (int board = 0; board < count; ++board)
+      for (int y = 0; y < shape_.height; ++y, boards += row)
+        std::copy_n(boards, row, to + std::size_t(board * shape_.positions() + y * shape_.pitch()) * channels_);
+    const std::size_t end = std::size_t(count * shape_.positions()) * channels_,
+                      filled = std::size_t(filled_ * shape_.positions()) * channels_;
+    if (end < filled) std::fill(to + end, to + filled, std::uint16_t(0));
+    filled_ = count;
+  }
+
+ private:
+  AmxBoard shape_;
+  std::size_t channels_;
+  int filled_ = 0;  // boards
+  AlignedArray<std::uint16_t> numbers_;
+};
+
+// Boards of one group and the memory for it; of one thread.
+class AmxGroup {
+ public:
+  AmxGroup(const AmxLoops& loops, const ConvolutionSizes& sizes)
+      : loops_(loops),
+        shape_{sizes.height, sizes.width},
+        inputs_(sizes.inputs),
+        outputs_(sizes.outputs),
+        cells_(std::size_t(16 * shape_.matrices()), -1),
+        x_(shape_, inputs_) {
+    for (int y = 0; y < shape_.height; ++y)
+      for (int x = 0; x < shape_.width; ++x) cells_[std::size_t(y * shape_.pitch() + x)] = y * shape_.width + x;
+    loops_.begin();
+  }
+  AmxGroup(const AmxGroup&) = delete;
+  AmxGroup& operator=(const AmxGroup&) = delete;
+  ~AmxGroup() { loops_.end(); }
+
+  int boards() const { return shape_.boards_at_once(); }
+
+  // Of so many boards, by packed kernels.
+  void forward(const std::uint16_t* x, int boards, const std::uint16_t* packed, std::uint16_t* y) {
+    x_.lay_out(x, boards);
+    loops_.convolve(shape_, x_.first(), boards, packed, inputs_, outputs_, cells_.data(), y);
+  }
+
+ protected:
+  const AmxLoops& loops_;
+  AmxBoard shape_;
+  int inputs_, outputs_;
+  std::vector<int> cells_;
+  AmxBoards x_;
+};
+
+class AmxGradients : AmxGroup {
+ public:
+  AmxGradients(const AmxLoops& loops, const ConvolutionSizes& sizes)
+      : AmxGroup(loops, sizes),
+        gradient_(shape_, outputs_),
+        even_(of_pairs()),
+        odd_(of_pairs()),
+        transposed_(std::size_t(x_.matrices()) * kMatrixNumbers * std::size_t(outputs_ / 16)) {}
+
+  using AmxGroup::boards;
+
+  // Adds to the kernels' gradients, as `AmxLoops::add_products` says, and writes those of x, by packed turned kernels,
+  // if it is not null.
+  void backward(const std::uint16_t* y_gradient, const std::uint16_t* x, int boards, const std::uint16_t* turned,
+                std::uint16_t* x_gradient, float* sums) {
+    gradient_.lay_out(y_gradient, boards);
+    if (x_gradient != nullptr)
+      loops_.convolve(shape_, gradient_.first(), boards, turned, outputs_, inputs_, cells_.data(), x_gradient);
+    x_.lay_out(x, boards);
+    loops_.interleave(x_.begin(), inputs_, x_.pairs(), even_.data());
+    loops_.interleave(x_.begin() + inputs_, inputs_, x_.pairs(), odd_.data());
+    loops_.transpose(gradient_.first(), outputs_, x_.matrices(), transposed_.data());
+    loops_.add_products(shape_, transposed_.data(), x_.matrices(), even_.data(), odd_.data(), x_.pairs(), inputs_,
+                        outputs_, sums);
+  }
+
+ private:
+  std::size_t of_pairs() const { return 2 * std::size_t(x_.pairs()) * std::size_t(inputs_); }
+
+  AmxBoards gradient_;
+  AlignedArray<std::uint16_t> even_, odd_, transposed_;
+};
+
+inline AlignedArray<std::uint16_t> packed_kernels(const AmxLoops& loops, const float* kernels, KernelStrides strides,
+                                                  int inputs, int outputs) {
+  AlignedArray<std::uint16_t> packed(std::size_t(3 * row_matrices(inputs) * (outputs / 16)) * kMatrixNumbers);
+  loops.kernels(kernels, strides, inputs, outputs, packed.data());
+  return packed;
+}
+
+// y = the convolution of x.
+inline void amx_convolution_forward(const AmxLoops& loops, const ConvolutionSizes& sizes, const std::uint16_t* x,
+                                    const float* kernels, KernelStrides strides, std::uint16_t* y) {
+  const std::size_t cells = std::size_t(sizes.height * sizes.width);
+  const AlignedArray<std::uint16_t> packed = packed_kernels(loops, kernels, strides, sizes.inputs, sizes.outputs);
+  const auto make = [&] { return AmxGroup(loops, sizes); };
+  over_boards(sizes, make, [&](int, AmxGroup& group, int first, int boards) {
+    group.forward(x + std::size_t(first) * cells * std::size_t(sizes.inputs), boards, packed.data(),
+                  y + std::size_t(first) * cells * std::size_t(sizes.outputs));
+  });
+}
+
+// From the gradient of y to those of x, which may be null, and of the kernels.
+inline void amx_convolution_backward(const AmxLoops& loops, const ConvolutionSizes& sizes,
+                                     const std::uint16_t* y_gradient, const std::uint16_t* x, const float* kernels,
+                                     KernelStrides strides, std::uint16_t* x_gradient, float* kernel_gradients,
+                                     KernelStrides gradient_strides) {
+  const std::size_t cells = std::size_t(sizes.height * sizes.width);
+  const KernelStrides back{strides.input, strides.output, -strides.tap};
+  const AlignedArray<std::uint16_t> turned =
+      packed_kernels(loops, kernels + 8 * strides.tap, back, sizes.outputs, sizes.inputs);
+  PartialSums sums(sizes, std::size_t(9 * sizes.inputs * sizes.outputs));
+  const auto make = [&] { return AmxGradients(loops, sizes); };
+  over_boards(sizes, make, [&](int part, AmxGradients& group, int first, int boards) {
+    const std::size_t of_x = std::size_t(first) * cells * std::size_t(sizes.inputs);
+    group.backward(y_gradient + std::size_t(first) * cells * std::size_t(sizes.outputs), x + of_x, boards,
+                   turned.data(), x_gradient == nullptr ? nullptr : x_gradient + of_x, sums.of(part));
+  });
+  const float* sum = sums.all();
+  for (int tap = 0; tap < 9; ++tap)
+    for (int output = 0; output < sizes.outputs; output += 16)
+      for (int input = 0; input < sizes.inputs; input += 16)
+        for (int o = 0; o < 16; ++o)
+          for (int i = 0; i < 16; ++i, ++sum)
+            kernel_gradients[(output + o) * gradient_strides.output + (input + i) * gradient_strides.input +
+                             tap * gradient_strides.tap] = *sum;
+}
+
+}  // namespace shusaku

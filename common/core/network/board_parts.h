@@ -1,0 +1,74 @@
+// The boards of a gradient step's convolution, shared out among threads.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "network/aligned_array.h"
+
+namespace shusaku {
+
+struct ConvolutionSizes {
+  int boards, height, width, inputs, outputs, threads;  // inputs and outputs are multiples of 16
+};
+
+// Threads that share the boards: each has enough to do beside its start.
+inline int parts_of(const ConvolutionSizes& sizes) {
+  constexpr std::size_t kWork = 1 << 23;  // multiplications
+  const std::size_t all = std::size_t(sizes.boards) * std::size_t(9 * sizes.height * sizes.width) *
+                          std::size_t(sizes.inputs) * std::size_t(sizes.outputs);
+  const int most = std::clamp(sizes.boards, 1, std::max(1, sizes.threads));
+  return int(std::clamp<std::size_t>(all / kWork, 1, std::size_t(most)));
+}
+
+// `work(part, group, first, boards)` for each group of boards of each part, by a group that `make()` gives the part;
+// parts but the first have threads of their own.  What fails in one is thrown here when all have ended.
+template <class Make, class Work>
+void over_boards(const ConvolutionSizes& sizes, Make make, Work work) {
+  const int parts = parts_of(sizes);
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(parts));
+  const auto run = [&, parts](int part) {
+    try {
+      auto group = make();
+      const int end = sizes.boards * (part + 1) / parts;
+      for (int first = sizes.boards * part / parts; first < end; first += group.boards())
+        work(part, group, first, std::min(group.boards(), end - first));
+    } catch (...) {
+      failures[std::size_t(part)] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(std::size_t(parts - 1));
+    for (int part = 1; part < parts; ++part) threads.emplace_back(run, part);
+    run(0);
+  }
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+}
+
+// Sums of the kernels' gradients: of each part, and then of all in the first.
+class PartialSums {
+ public:
+  PartialSums(const ConvolutionSizes& sizes, std::size_t numbers) : numbers_(numbers) {
+    const int parts = parts_of(sizes);
+    of_part_.reserve(std::size_t(parts));
+    for (int part = 0; part < parts; ++part) of_part_.emplace_back(numbers);
+  }
+  float* of(int part) { return of_part_[std::size_t(part)].data(); }
+  const float* all() {
+    float* const sums = of(0);
+    for (std::size_t part = 1; part < of_part_.size(); ++part)
+      for (std::size_t i = 0; i < numbers_; ++i) sums[i] += of_part_[part][i];
+    return sums;
+  }
+
+ private:
+  std::size_t numbers_;
+  std::vector<AlignedArray<float>> of_part_;
+};
+
+}  // namespace shusaku
