@@ -453,10 +453,10 @@ def convolution_forward(
 
 def convolution_backward(
     is_bf16: bool, sizes: tuple[int, int, int, int, int, int], y_gradient: int, x: int, kernels: int,
-    strides: tuple[int, int, int], x_gradient: int, kernel_gradients: int, gradient_strides: tuple[int, int, int],
-    way: str,
+    strides: tuple[int, int, int], adds: bool, x_gradient: int, kernel_gradients: int,
+    gradient_strides: tuple[int, int, int], way: str,
 ) -> None:
-    """The way back, of the same shapes; the address of the gradient of x may be 0."""
+    """The way back, of the same shapes; the address of the gradient of x may be 0.  `adds`: to what is there."""
 
 def norm_relu_fits(is_bf16: bool, rows: int, channels: int) -> bool:
     """Whether the next two take so many rows of so many channels: network/norm_relu.h."""

@@ -4,12 +4,17 @@ import torch
 from torch import Tensor, nn
 
 from shusaku.common.network.convolution_choice import Convolution, is_core_faster
-from shusaku.common.network.core_convolution import TOGETHER, convolve_by_core
+from shusaku.common.network.core_convolution import TOGETHER, convolve_and_pass_by_core, convolve_by_core
 
 
 def convolve(conv: nn.Conv2d, x: Tensor) -> Tensor:
     """conv(x), [B, inputs, H, W] -> [B, outputs, H, W]."""
     return convolve_by_core(x, conv.weight) if _fits(conv, x) else conv(x)
+
+
+def convolve_and_pass(conv: nn.Conv2d, x: Tensor) -> tuple[Tensor, Tensor]:
+    """conv(x), and x for the skip of a block: with a gradient that the core adds to the convolution's."""
+    return convolve_and_pass_by_core(x, conv.weight) if _fits(conv, x) else (conv(x), x)
 
 
 def _fits(conv: nn.Conv2d, x: Tensor) -> bool:

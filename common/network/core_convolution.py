@@ -25,6 +25,12 @@ def convolve_by_core(x: Tensor, kernels: Tensor) -> Tensor:
     return y
 
 
+def convolve_and_pass_by_core(x: Tensor, kernels: Tensor) -> tuple[Tensor, Tensor]:
+    """The same, and x for a skip: on the way back the skip's gradient is added where the convolution's is written."""
+    y, passed = _PassingConvolution.apply(x, kernels)  # type: ignore[no-untyped-call]
+    return y, passed
+
+
 def _strides(kernels: Tensor) -> Strides:
     """Of outputs, inputs and taps, of [outputs, inputs, 3, 3] in torch's usual order or with the channels last."""
     of_output, of_input, of_row, of_tap = kernels.stride()
@@ -32,27 +38,49 @@ def _strides(kernels: Tensor) -> Strides:
     return of_output, of_input, of_tap
 
 
+def _forward(ctx: Any, x: Tensor, kernels: Tensor) -> Tensor:
+    (boards, inputs, height, width), outputs = x.shape, len(kernels)
+    y = torch.empty((boards, outputs, height, width), dtype=x.dtype, memory_format=_LAST)
+    ctx.sizes = boards, height, width, inputs, outputs, torch.get_num_threads()
+    convolution_forward(
+        x.dtype is torch.bfloat16, ctx.sizes, x.data_ptr(), kernels.data_ptr(), _strides(kernels), y.data_ptr(),
+        WAY[x.dtype])
+    ctx.save_for_backward(x, kernels)
+    return y
+
+
+def _backward(ctx: Any, gradient: Tensor, of_x: Tensor | None, *, adds: bool) -> Tensor:
+    """The gradient of the kernels; that of x goes into `of_x`, or is added to it."""
+    x, kernels = ctx.saved_tensors
+    gradient = gradient.contiguous(memory_format=_LAST)
+    of_kernels = torch.empty_like(kernels)
+    convolution_backward(
+        x.dtype is torch.bfloat16, ctx.sizes, gradient.data_ptr(), x.data_ptr(), kernels.data_ptr(),
+        _strides(kernels), adds, 0 if of_x is None else of_x.data_ptr(), of_kernels.data_ptr(), _strides(of_kernels),
+        WAY[x.dtype])
+    return of_kernels
+
+
 class _CoreConvolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernels: Tensor) -> Tensor:
-        (boards, inputs, height, width), outputs = x.shape, len(kernels)
-        y = torch.empty((boards, outputs, height, width), dtype=x.dtype, memory_format=_LAST)
-        ctx.sizes = boards, height, width, inputs, outputs, torch.get_num_threads()
-        convolution_forward(
-            x.dtype is torch.bfloat16, ctx.sizes, x.data_ptr(), kernels.data_ptr(), _strides(kernels), y.data_ptr(),
-            WAY[x.dtype])
-        ctx.save_for_backward(x, kernels)
-        return y
+        return _forward(ctx, x, kernels)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor]:
-        x, kernels = ctx.saved_tensors
-        gradient = gradient.contiguous(memory_format=_LAST)
-        of_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
-        of_kernels = torch.empty_like(kernels)
-        convolution_backward(
-            x.dtype is torch.bfloat16, ctx.sizes, gradient.data_ptr(), x.data_ptr(), kernels.data_ptr(),
-            _strides(kernels), 0 if of_x is None else of_x.data_ptr(), of_kernels.data_ptr(), _strides(of_kernels),
-            WAY[x.dtype])
-        return of_x, of_kernels
+        of_x = torch.empty_like(ctx.saved_tensors[0]) if ctx.needs_input_grad[0] else None
+        return of_x, _backward(ctx, gradient, of_x, adds=False)
+
+
+class _PassingConvolution(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kernels: Tensor) -> tuple[Tensor, Tensor]:
+        return _forward(ctx, x, kernels), x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, of_passed: Tensor) -> tuple[Tensor | None, Tensor]:
+        # In place: whoever else reads the skip's gradient stands between y and it, and has been passed on the way here.
+        of_x = of_passed.contiguous(memory_format=_LAST) if ctx.needs_input_grad[0] else None
+        return of_x, _backward(ctx, gradient, of_x, adds=True)

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from shusaku.common.config.schema import NetworkConfig
-from shusaku.common.network.convolution import convolve
+from shusaku.common.network.convolution import convolve, convolve_and_pass
 from shusaku.common.network.norm_relu import norm_relu
 from shusaku.common.network.tower import NORM_EPSILON, TowerShape
 
@@ -24,6 +24,11 @@ class Normed(nn.Module):
         """[B, inputs, H, W] -> [B, outputs, H, W]."""
         y: Tensor = self.norm(convolve(self.conv, x))
         return y
+
+    def relu_and_pass(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """ReLU of this, and x, for a skip."""
+        y, passed = convolve_and_pass(self.conv, x)
+        return norm_relu(self.norm, y), passed
 
     def relu(self, x: Tensor, skip: Tensor | None = None) -> Tensor:
         """[B, inputs, H, W], [B, outputs, H, W] or none -> [B, outputs, H, W]: ReLU of this and the skip."""

@@ -32,7 +32,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, F, H, W] -> [B, F, H, W]."""
-        y = self.first.relu(x)
+        y, x = self.first.relu_and_pass(x)
         if self.squeeze is None or self.excite is None:
             return self.second.relu(y, x)
         y = self.second(y)

@@ -104,15 +104,15 @@ KernelStrides strides_of(const Strides& strides) {
 template <class T>
 void convolve(const WinogradLoops& loops, const ConvolutionSizes& sizes, Address x, Address kernels,
               const Strides& strides, Address y) {
-  convolution_forward(loops, sizes, at<const T>(x), at<const float>(kernels), strides_of(strides), at<T>(y));
+  convolution_forward(loops, sizes, at<const T>(x), at<const float>(kernels), strides_of(strides), false, at<T>(y));
 }
 
 template <class T>
 void convolve_back(const WinogradLoops& loops, const ConvolutionSizes& sizes, Address y_gradient, Address x,
-                   Address kernels, const Strides& strides, Address x_gradient, Address kernel_gradients,
+                   Address kernels, const Strides& strides, bool adds, Address x_gradient, Address kernel_gradients,
                    const Strides& gradient_strides) {
   convolution_backward(loops, sizes, at<const T>(y_gradient), at<const T>(x), at<const float>(kernels),
-                       strides_of(strides), at<T>(x_gradient), at<float>(kernel_gradients),
+                       strides_of(strides), adds, at<T>(x_gradient), at<float>(kernel_gradients),
                        strides_of(gradient_strides));
 }
 
@@ -290,20 +290,20 @@ void bind_network(nb::module_& m) {
   m.def(
       "convolution_backward",
       [](bool is_bf16, const Sizes& sizes, Address y_gradient, Address x, Address kernels, const Strides& strides,
-         Address x_gradient, Address kernel_gradients, const Strides& gradient_strides, const std::string& way) {
+         bool adds, Address x_gradient, Address kernel_gradients, const Strides& gradient_strides, const std::string& way) {
         require_way(is_bf16, way);
         const ConvolutionSizes own = checked_sizes(sizes);
         const nb::gil_scoped_release nogil;
         if (way == kByAmx) {
           amx_convolution_backward(*kAmx, own, at<const std::uint16_t>(y_gradient), at<const std::uint16_t>(x),
-                                   at<const float>(kernels), strides_of(strides), at<std::uint16_t>(x_gradient),
+                                   at<const float>(kernels), strides_of(strides), adds, at<std::uint16_t>(x_gradient),
                                    at<float>(kernel_gradients), strides_of(gradient_strides));
           return;
         }
         const auto run = is_bf16 ? convolve_back<std::uint16_t> : convolve_back<float>;
-        run(loops_of(way), own, y_gradient, x, kernels, strides, x_gradient, kernel_gradients, gradient_strides);
+        run(loops_of(way), own, y_gradient, x, kernels, strides, adds, x_gradient, kernel_gradients, gradient_strides);
       },
-      "is_bf16"_a, "sizes"_a, "y_gradient"_a, "x"_a, "kernels"_a, "strides"_a, "x_gradient"_a, "kernel_gradients"_a,
+      "is_bf16"_a, "sizes"_a, "y_gradient"_a, "x"_a, "kernels"_a, "strides"_a, "adds"_a, "x_gradient"_a, "kernel_gradients"_a,
       "gradient_strides"_a, "way"_a);
   m.def(
       "norm_relu_fits",

@@ -100,7 +100,12 @@ struct Rows {
   uint16_t* y;
 };
 
-template <int N>
+__m512 floats_at(const uint16_t* numbers) {
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(numbers));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+
+template <int N, bool kAdds>
 class Convolution {
  public:
   Convolution(const AmxBoard& shape, const uint16_t* packed, int inputs, int outputs)
@@ -127,11 +132,15 @@ class Convolution {
     for (int i = 0; i < 16; ++i, sums += 16 * N) {
       if (rows.cells[i] < 0) continue;
       uint16_t* const to = rows.y + ptrdiff_t(rows.cells[i]) * outputs_;
+      const auto numbers = [&](int from) {
+        const __m512 sum = _mm512_load_ps(sums + from);
+        return kAdds ? _mm512_add_ps(sum, floats_at(to + from)) : sum;
+      };
       if constexpr (N > 1) {
-        const __m512bh rounded = _mm512_cvtne2ps_pbh(_mm512_load_ps(sums + 16), _mm512_load_ps(sums));
+        const __m512bh rounded = _mm512_cvtne2ps_pbh(numbers(16), numbers(0));
         _mm512_storeu_si512(to, reinterpret_cast<const __m512i&>(rounded));
       } else {
-        const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_load_ps(sums));
+        const __m256bh rounded = _mm512_cvtneps_pbh(numbers(0));
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<const __m256i&>(rounded));
       }
     }
@@ -143,10 +152,10 @@ class Convolution {
   alignas(64) float sums_[2 * N * kSumNumbers];
 };
 
-template <int N>
+template <int N, bool kAdds>
 void convolve_outputs(const AmxBoard& shape, const uint16_t* first, int boards, const uint16_t* packed, int inputs,
                       int outputs, const int* cells, uint16_t* y) {
-  Convolution<N> convolution(shape, packed, inputs, outputs);
+  Convolution<N, kAdds> convolution(shape, packed, inputs, outputs);
   const auto rows_at = [&](int i) {
     const int board = i / shape.matrices(), matrix = i % shape.matrices();
     return Rows{first + ptrdiff_t(board * shape.positions() + 16 * matrix) * inputs, cells + 16 * matrix,
@@ -158,12 +167,14 @@ void convolve_outputs(const AmxBoard& shape, const uint16_t* first, int boards, 
 }
 
 void convolve(const AmxBoard& shape, const uint16_t* first, int boards, const uint16_t* packed, int inputs, int outputs,
-              const int* cells, uint16_t* y) {
+              const int* cells, bool adds, uint16_t* y) {
   const size_t of_outputs = size_t(3 * row_matrices(inputs)) * kMatrixNumbers;  // for sixteen of them
-  int output = 0;
-  for (; output + 32 <= outputs; output += 32, packed += 2 * of_outputs)
-    convolve_outputs<2>(shape, first, boards, packed, inputs, outputs, cells, y + output);
-  if (output < outputs) convolve_outputs<1>(shape, first, boards, packed, inputs, outputs, cells, y + output);
+  for (int output = 0; output < outputs; output += 32, packed += 2 * of_outputs) {
+    const bool is_wide = output + 32 <= outputs;
+    (adds ? is_wide ? convolve_outputs<2, true> : convolve_outputs<1, true>
+          : is_wide ? convolve_outputs<2, false> : convolve_outputs<1, false>)(shape, first, boards, packed, inputs,
+                                                                               outputs, cells, y + output);
+  }
 }
 
 // Sixteen channels of two positions, [16][2].

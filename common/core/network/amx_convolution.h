@@ -74,7 +74,7 @@ class AmxGroup {
   // Of so many boards, by packed kernels.
   void forward(const std::uint16_t* x, int boards, const std::uint16_t* packed, std::uint16_t* y) {
     x_.lay_out(x, boards);
-    loops_.convolve(shape_, x_.first(), boards, packed, inputs_, outputs_, cells_.data(), y);
+    loops_.convolve(shape_, x_.first(), boards, packed, inputs_, outputs_, cells_.data(), false, y);
   }
 
  protected:
@@ -96,13 +96,14 @@ class AmxGradients : AmxGroup {
 
   using AmxGroup::boards;
 
-  // Adds to the kernels' gradients, as `AmxLoops::add_products` says, and writes those of x, by packed turned kernels,
-  // if it is not null.
+  // Adds to the kernels' gradients, as `AmxLoops::add_products` says, and writes those of x, or adds them to what is
+  // there, by packed turned kernels, if it is not null.
   void backward(const std::uint16_t* y_gradient, const std::uint16_t* x, int boards, const std::uint16_t* turned,
-                std::uint16_t* x_gradient, float* sums) {
+                bool adds, std::uint16_t* x_gradient, float* sums) {
     gradient_.lay_out(y_gradient, boards);
     if (x_gradient != nullptr)
-      loops_.convolve(shape_, gradient_.first(), boards, turned, outputs_, inputs_, cells_.data(), x_gradient);
+      loops_.convolve(shape_, gradient_.first(), boards, turned, outputs_, inputs_, cells_.data(), adds,
+                      x_gradient);
     x_.lay_out(x, boards);
     loops_.interleave(x_.begin(), inputs_, x_.pairs(), even_.data());
     loops_.interleave(x_.begin() + inputs_, inputs_, x_.pairs(), odd_.data());
@@ -137,11 +138,11 @@ inline void amx_convolution_forward(const AmxLoops& loops, const ConvolutionSize
   });
 }
 
-// From the gradient of y to those of x, which may be null, and of the kernels.
+// From the gradient of y to those of the kernels and of x, which may be null; `adds`: to what is there.
 inline void amx_convolution_backward(const AmxLoops& loops, const ConvolutionSizes& sizes,
                                      const std::uint16_t* y_gradient, const std::uint16_t* x, const float* kernels,
-                                     KernelStrides strides, std::uint16_t* x_gradient, float* kernel_gradients,
-                                     KernelStrides gradient_strides) {
+                                     KernelStrides strides, bool adds, std::uint16_t* x_gradient,
+                                     float* kernel_gradients, KernelStrides gradient_strides) {
   const std::size_t cells = std::size_t(sizes.height * sizes.width);
   const KernelStrides back{strides.input, strides.output, -strides.tap};
   const AlignedArray<std::uint16_t> turned =
@@ -151,7 +152,7 @@ inline void amx_convolution_backward(const AmxLoops& loops, const ConvolutionSiz
   over_boards(sizes, make, [&](int part, AmxGradients& group, int first, int boards) {
     const std::size_t of_x = std::size_t(first) * cells * std::size_t(sizes.inputs);
     group.backward(y_gradient + std::size_t(first) * cells * std::size_t(sizes.outputs), x + of_x, boards,
-                   turned.data(), x_gradient == nullptr ? nullptr : x_gradient + of_x, sums.of(part));
+                   turned.data(), adds, x_gradient == nullptr ? nullptr : x_gradient + of_x, sums.of(part));
   });
   const float* sum = sums.all();
   for (int tap = 0; tap < 9; ++tap)

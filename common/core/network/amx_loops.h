@@ -47,10 +47,10 @@ struct AmxLoops {
   // Kernels -> [outputs / 32][3][row_matrices][2 or, last, what is left of 2] matrices of [taps x inputs] x 16 outputs.
   void (*kernels)(const float* kernels, KernelStrides strides, int inputs, int outputs, uint16_t* packed);
 
-  // The convolution at so many boards, of which `first` is the first cell: [boards, cells, outputs].  `cells` says for
-  // each of the positions which cell it is, [16 matrices], -1 for a zero.
+  // The convolution at so many boards, of which `first` is the first cell: y [boards, cells, outputs], or, if `adds`,
+  // what is to be added to y.  `cells` says for each of the positions which cell it is, [16 matrices], -1 for a zero.
   void (*convolve)(const AmxBoard& shape, const uint16_t* first, int boards, const uint16_t* packed, int inputs,
-                   int outputs, const int* cells, uint16_t* y);
+                   int outputs, const int* cells, bool adds, uint16_t* y);
 
   // [2 pairs, channels] -> pairs of positions, [channels / 16][pairs][16][2].
   void (*interleave)(const uint16_t* numbers, int channels, int pairs, uint16_t* interleaved);

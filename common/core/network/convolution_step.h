@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "network/aligned_array.h"
@@ -33,13 +34,13 @@ class ConvolutionGroup {
 
   int boards() const { return boards_; }
 
-  // Of so many boards, by packed kernels.
+  // Of so many boards, by packed kernels; `adds`: to what is in y.
   template <class T>
-  void forward(const T* x, int boards, const float* packed, T* y) {
+  void forward(const T* x, int boards, const float* packed, bool adds, T* y) {
     transform_inputs(x, boards);
     loops_.products(shape_, packed, inputs_, outputs_, numbers_.data(), of(inputs_), boards * shape_.tiles(),
                     sums_.data(), of(outputs_));
-    for (int b = 0; b < boards; ++b, y += board(outputs_)) finish(b, y);
+    for (int b = 0; b < boards; ++b, y += board(outputs_)) finish(b, adds, y);
   }
 
   // Adds to the gradients of the kernels' numbers, [points, inputs, outputs].
@@ -85,8 +86,12 @@ class ConvolutionGroup {
     loops_.outputs(shape_, sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_), outputs_, nullptr,
                    nullptr, {y, shape_.width});
   }
-  void finish(int b, std::uint16_t* y) {
+  template <class T>
+  void finish(int b, bool adds, T* y) {
+    if constexpr (std::is_same_v<T, float>)
+      if (!adds) return finish(b, y);
     finish(b, finished_.data());
+    if (adds) add_numbers(y, board(outputs_), finished_.data());
     write_numbers(finished_.data(), board(outputs_), y);
   }
 
@@ -97,31 +102,31 @@ class ConvolutionGroup {
   AlignedArray<float> padded_, finished_, numbers_, sums_;
 };
 
-// y = the convolution of x.
+// y = the convolution of x; `adds`: what is to be added to y.
 template <class T>
 void convolution_forward(const WinogradLoops& loops, const ConvolutionSizes& sizes, const T* x, const float* kernels,
-                         KernelStrides strides, T* y) {
+                         KernelStrides strides, bool adds, T* y) {
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
   const std::size_t cells = std::size_t(sizes.height * sizes.width);
   AlignedArray<float> packed(std::size_t(shape.points() * sizes.inputs * sizes.outputs));
   loops.kernels(shape, kernels, strides, sizes.inputs, sizes.inputs, sizes.outputs, packed.data());
   const auto make = [&] { return ConvolutionGroup(loops, shape, sizes.inputs, sizes.outputs); };
   over_boards(sizes, make, [&](int, ConvolutionGroup& group, int first, int boards) {
-    group.forward(x + std::size_t(first) * cells * std::size_t(sizes.inputs), boards, packed.data(),
+    group.forward(x + std::size_t(first) * cells * std::size_t(sizes.inputs), boards, packed.data(), adds,
                   y + std::size_t(first) * cells * std::size_t(sizes.outputs));
   });
 }
 
-// From the gradient of y to those of x, which may be null, and of the kernels.
+// From the gradient of y to those of the kernels and of x, which may be null; `adds`: to what is there.
 template <class T>
 void convolution_backward(const WinogradLoops& loops, const ConvolutionSizes& sizes, const T* y_gradient, const T* x,
-                          const float* kernels, KernelStrides strides, T* x_gradient, float* kernel_gradients,
+                          const float* kernels, KernelStrides strides, bool adds, T* x_gradient, float* kernel_gradients,
                           KernelStrides gradient_strides) {
   if (x_gradient != nullptr) {
     ConvolutionSizes back = sizes;
     std::swap(back.inputs, back.outputs);
     const KernelStrides turned{strides.input, strides.output, -strides.tap};
-    convolution_forward(loops, back, y_gradient, kernels + 8 * strides.tap, turned, x_gradient);
+    convolution_forward(loops, back, y_gradient, kernels + 8 * strides.tap, turned, adds, x_gradient);
   }
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
   const std::size_t cells = std::size_t(sizes.height * sizes.width);

@@ -11,7 +11,7 @@ from shusaku.common import measured_choices
 from shusaku.common._core import convolution_backward, convolution_forward, convolution_ways
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.network import convolution, convolution_choice, core_convolution
-from shusaku.common.network.convolution import convolve
+from shusaku.common.network.convolution import convolve, convolve_and_pass
 from shusaku.common.network.convolution_choice import LEAST_BOARDS, TIMED_WORK, Convolution, is_core_faster
 from shusaku.common.network.network import Network
 
@@ -89,12 +89,38 @@ def test_it_is_what_torch_computes_in_double(
                                    atol=2e-5 * scale)
 
 
+@pytest.mark.parametrize(("dtype", "way"), [
+    (dtype, way) for dtype in (torch.float32, torch.bfloat16) for way in convolution_ways(dtype is torch.bfloat16)])
+@pytest.mark.parametrize("sizes", [(9, 16, 6, 7), (20, 48, 5, 5), (3, 64, 19, 19)])
+@pytest.mark.usefixtures("in_the_core")
+def test_a_skip_has_its_gradient_added(
+    sizes: Sizes, dtype: torch.dtype, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(core_convolution.WAY, dtype, way)
+    conv = layer(sizes[1], 32)
+    x, gradient = (tensor.to(dtype) for tensor in tensors(sizes, 32))
+    x.requires_grad_()
+    of_skip = torch.randn(sizes, generator=torch.Generator().manual_seed(5)).to(dtype).contiguous(memory_format=LAST)
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype is torch.bfloat16):
+        y, passed = convolve_and_pass(conv, x)
+        alone = convolve(conv, x)
+    assert torch.equal(y, alone)
+    assert torch.equal(passed, x)
+    expected, kernels = torch.autograd.grad(alone, (x, conv.weight), gradient)
+    found, own_kernels = torch.autograd.grad((y, passed), (x, conv.weight), (gradient, of_skip.clone()))
+    assert found.is_contiguous(memory_format=LAST)
+    assert torch.equal(own_kernels, kernels)
+    # bf16: the sum is rounded once here, and the convolution's gradient before it is added, there.
+    torch.testing.assert_close(found.float(), expected.float() + of_skip.float(), rtol=0,
+                               atol=2e-6 if dtype is torch.float32 else 2.0**-7 * float(expected.abs().max()))
+
+
 @pytest.mark.usefixtures("in_the_core")
 def test_a_gradient_of_the_inputs_that_is_not_asked_for_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def counted(is_bf16: bool, sizes: Any, *arguments: Any) -> None:
-        asked.append(arguments[4])  # the address of the gradient of x
+        asked.append(arguments[5])  # the address of the gradient of x
         convolution_backward(is_bf16, sizes, *arguments)
 
     monkeypatch.setattr(core_convolution, "convolution_backward", counted)
@@ -164,7 +190,7 @@ def test_channels_that_fill_no_registers_are_refused() -> None:
     with pytest.raises(ValueError, match="24 inputs and 16 outputs, not multiples of 16"):
         convolution_forward(False, (1, 6, 7, 24, 16, 1), 0, 0, (1, 1, 1), 0, "winograd_8")
     with pytest.raises(ValueError, match="16 inputs and 0 outputs, not multiples of 16"):
-        convolution_backward(True, (1, 6, 7, 16, 0, 1), 0, 0, 0, (1, 1, 1), 0, 0, (1, 1, 1), "winograd_8")
+        convolution_backward(True, (1, 6, 7, 16, 0, 1), 0, 0, 0, (1, 1, 1), False, 0, 0, (1, 1, 1), "winograd_8")
     with pytest.raises(ValueError, match="amx: not on this processor, of floats"):
         convolution_forward(False, (1, 6, 7, 16, 16, 1), 0, 0, (1, 1, 1), 0, "amx")
 
