@@ -375,10 +375,10 @@ class Int8Tower:
 
     @staticmethod
     def make(
-        planes: int, height: int, width: int, actions: int, filters: int, blocks: int, policy_filters: int,
+        way: str, planes: int, height: int, width: int, actions: int, filters: int, blocks: int, policy_filters: int,
         value_filters: int, value_hidden: int, is_policy_by_cell: bool,
     ) -> Int8Tower | None:
-        """Without weights; None where there are no loops for so many filters, or not for this processor."""
+        """Without weights; None where there are no loops for so many filters, or `way` is not one of `int8_ways`."""
     def set_stem(self, weights: NDArray[np.float32], bias: NDArray[np.float32], steps: float) -> None:
         """[F, C, 3, 3], [F], and steps of 8 bits a unit of its output.  ValueError for other sizes, as all of these."""
     def set_layer(
@@ -436,6 +436,9 @@ class FloatTower:
 
         Scores are not scaled.  The GIL is released.
         """
+
+def int8_ways() -> list[str]:
+    """How this processor can convolve numbers of 8 bits, the fastest way first: amx | vnni."""
 
 def convolution_ways(is_bf16: bool) -> list[str]:
     """How this processor can convolve such numbers, the fastest way first: amx | winograd_16 | winograd_8."""

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import Inputs
 from shusaku.actors.evaluators.core_layers import core_sizes, number_tensors, policy_tensors
-from shusaku.common._core import Int8Tower
-from shusaku.common.hardware import cpu_flags
+from shusaku.common._core import Int8Tower, int8_ways
 from shusaku.common.network.tower import Tensors, TowerShape, quantised_layers
 
+WAY = next(iter(int8_ways()), "")  # the fastest; empty: none
+MOST_FILTERS = {"amx": 64, "vnni": 48}  # of the core's loops, as far as they are faster than OpenVINO
 STEPS = 255  # of the input of a convolution, from 0 to its scale
 
 
@@ -30,9 +31,9 @@ class CoreInt8Tower:
     def make(cls, tower: TowerShape) -> "CoreInt8Tower | None":
         """None where the core has none for such a tower, or for this processor."""
         sizes = core_sizes(tower)
-        if sizes is None or tower.heads or "amx_int8" in cpu_flags():
+        if sizes is None or tower.heads or sizes.filters > MOST_FILTERS.get(WAY, 0):
             return None
-        core = Int8Tower.make(*sizes)
+        core = Int8Tower.make(WAY, *sizes)
         return None if core is None else cls(core, tower)
 
     def load(self, constants: Tensors, scales: dict[str, float]) -> None:

@@ -73,6 +73,12 @@ bool has_amx() {
 #endif
 }
 
+#if defined(__x86_64__)
+bool has_amx_int8() { return has_amx() && __builtin_cpu_supports("amx-int8") != 0; }
+#else
+bool has_amx_int8() { return false; }
+#endif
+
 // How the core convolves in a gradient step.
 constexpr const char *kByAmx = "amx", *kByWinograd16 = "winograd_16", *kByWinograd8 = "winograd_8";
 
@@ -116,9 +122,22 @@ void convolve_back(const WinogradLoops& loops, const ConvolutionSizes& sizes, Ad
                        strides_of(gradient_strides));
 }
 
-std::unique_ptr<Int8Tower> make_tower(int planes, int height, int width, int actions, int filters, int blocks,
-                                      int policy_filters, int value_filters, int value_hidden, bool is_policy_by_cell) {
-  const Int8Kernels* kernels = has_bf16() && has_vnni() ? int8_kernels(filters) : nullptr;
+// How the core convolves in 8 bits, the fastest way first.
+constexpr const char* kByVnni = "vnni";
+
+std::vector<std::string> int8_ways() {
+  std::vector<std::string> ways;
+  if (has_vnni() && has_amx_int8()) ways.emplace_back(kByAmx);
+  if (has_bf16() && has_vnni()) ways.emplace_back(kByVnni);
+  return ways;
+}
+
+std::unique_ptr<Int8Tower> make_tower(const std::string& way, int planes, int height, int width, int actions,
+                                      int filters, int blocks, int policy_filters, int value_filters, int value_hidden,
+                                      bool is_policy_by_cell) {
+  const std::vector<std::string> ways = int8_ways();
+  if (std::find(ways.begin(), ways.end(), way) == ways.end()) return nullptr;
+  const Int8Kernels* kernels = way == kByAmx ? int8_amx(filters) : int8_vnni(filters);
   if (kernels == nullptr) return nullptr;
   const TowerSizes sizes{planes, height,         width,         actions,      filters,
                          blocks, policy_filters, value_filters, value_hidden, is_policy_by_cell};
@@ -204,7 +223,7 @@ void bind_heads(nb::class_<Tower>& tower) {
 void bind_network(nb::module_& m) {
   nb::class_<Int8Tower> int8_tower(m, "Int8Tower");
   int8_tower
-      .def_static("make", &make_tower, "planes"_a, "height"_a, "width"_a, "actions"_a, "filters"_a, "blocks"_a,
+      .def_static("make", &make_tower, "way"_a, "planes"_a, "height"_a, "width"_a, "actions"_a, "filters"_a, "blocks"_a,
                   "policy_filters"_a, "value_filters"_a, "value_hidden"_a, "is_policy_by_cell"_a)
       .def(
           "set_stem",
@@ -272,6 +291,7 @@ void bind_network(nb::module_& m) {
           "features"_a, "features_bias"_a, "hidden"_a, "hidden_bias"_a, "output"_a, "output_bias"_a)
       .def("run", &run_float_tower, "planes"_a.noconvert(), "rows"_a, "logits"_a.noconvert(), "values"_a.noconvert(),
            "ownership"_a.noconvert().none() = nb::none(), "scores"_a.noconvert().none() = nb::none());
+  m.def("int8_ways", &int8_ways);
   m.def("convolution_ways", &convolution_ways, "is_bf16"_a);
   m.def(
       "convolution_forward",

@@ -1,5 +1,6 @@
 // The loops of `amx_loops.h`; compiled with AVX-512 BF16 on x86-64, whatever the rest is compiled for.
 #include "network/amx_loops.h"
+#include "network/amx_registers.h"
 
 #if defined(__AVX512BF16__) && defined(__x86_64__)
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 says both of its own intrinsics
@@ -8,70 +9,6 @@
 
 namespace shusaku {
 namespace {
-
-// By assembler, for GCC 12 does not know that its intrinsics read and write memory.  Registers 0 to 3 are sums, 4 and 5
-// left sides, 6 and 7 right sides.
-template <int kRegister>
-[[gnu::always_inline]] inline void load(const void* matrix, size_t bytes_a_row) {
-  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(matrix), "r"(bytes_a_row), "i"(kRegister) : "memory");
-}
-template <int kRegister>
-[[gnu::always_inline]] inline void store(void* matrix, size_t bytes_a_row) {
-  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(matrix), "r"(bytes_a_row), "i"(kRegister) : "memory");
-}
-template <int kRegister>
-[[gnu::always_inline]] inline void clear() {
-  asm volatile("tilezero %%tmm%c0" ::"i"(kRegister));
-}
-template <int kSums, int kLeft, int kRight>
-[[gnu::always_inline]] inline void multiply() {
-  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kLeft), "i"(kRight));
-}
-
-// The products of M left and N right sides, each 1 or 2: more sums than that leave no registers to load the next into.
-template <int M, int N>
-struct Products {
-  [[gnu::always_inline]] static void clear_sums() {
-    clear<0>();
-    if constexpr (N > 1) clear<1>();
-    if constexpr (M > 1) clear<2>();
-    if constexpr (M > 1 && N > 1) clear<3>();
-  }
-  // Sums of a left side are one behind the other, those of the next left side `next` further on.
-  [[gnu::always_inline]] static void load_sums(const float* sums, size_t other, size_t next, size_t bytes_a_row) {
-    load<0>(sums, bytes_a_row);
-    if constexpr (N > 1) load<1>(sums + other, bytes_a_row);
-    if constexpr (M > 1) load<2>(sums + next, bytes_a_row);
-    if constexpr (M > 1 && N > 1) load<3>(sums + next + other, bytes_a_row);
-  }
-  [[gnu::always_inline]] static void store_sums(float* sums, size_t other, size_t next, size_t bytes_a_row) {
-    store<0>(sums, bytes_a_row);
-    if constexpr (N > 1) store<1>(sums + other, bytes_a_row);
-    if constexpr (M > 1) store<2>(sums + next, bytes_a_row);
-    if constexpr (M > 1 && N > 1) store<3>(sums + next + other, bytes_a_row);
-  }
-  [[gnu::always_inline]] static void add(const uint16_t* left, const uint16_t* next_left, size_t bytes_a_row,
-                                         const uint16_t* right, const uint16_t* next_right) {
-    load<4>(left, bytes_a_row);
-    load<6>(right, 64);
-    if constexpr (N > 1) load<7>(next_right, 64);
-    if constexpr (M > 1) load<5>(next_left, bytes_a_row);
-    multiply<0, 4, 6>();
-    if constexpr (N > 1) multiply<1, 4, 7>();
-    if constexpr (M > 1) multiply<2, 5, 6>();
-    if constexpr (M > 1 && N > 1) multiply<3, 5, 7>();
-  }
-};
-
-void begin() {
-  struct alignas(64) {
-    uint8_t palette = 1, start_row = 0, reserved[14] = {};
-    uint16_t bytes_a_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-  } const registers;
-  asm volatile("ldtilecfg %0" ::"m"(registers));
-}
-void end() { asm volatile("tilerelease" ::); }
 
 // To the nearest, ties to even.
 uint16_t bf16_of(float number) {
@@ -114,7 +51,7 @@ class Convolution {
   // At sixteen positions, or twice sixteen.
   template <int M>
   [[gnu::always_inline]] void run(const Rows& rows, const Rows& next) {
-    using Sums = Products<M, N>;
+    using Sums = Products<OfBf16, M, N>;
     Sums::clear_sums();
     const uint16_t* kernels = packed_;
     for (int row = -1; row <= 1; ++row) {
@@ -237,7 +174,7 @@ struct Sides {
 
 template <int M, int N>
 void add_sides(const Sides& sides, float* sums, size_t next) {
-  using Sums = Products<M, N>;
+  using Sums = Products<OfBf16, M, N>;
   Sums::load_sums(sums, kSumNumbers, next, 64);
   const uint16_t *left = sides.left, *right = sides.right;
   for (int i = 0; i < sides.matrices; ++i, left += kMatrixNumbers, right += kMatrixNumbers)
@@ -263,7 +200,7 @@ void add_products(const AmxBoard& shape, const uint16_t* transposed, int matrice
       }
 }
 
-constexpr AmxLoops kLoops{begin, end, kernels, convolve, interleave, transpose, add_products};
+constexpr AmxLoops kLoops{[] { configure_matrices(); }, [] { release_matrices(); }, kernels, convolve, interleave, transpose, add_products};
 
 }  // namespace
 

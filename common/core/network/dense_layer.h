@@ -19,7 +19,7 @@ struct Packing {
   }
 };
 
-// From `inputs`, a multiple of kTogether, to a multiple of 16 outputs.
+// From `inputs`, a multiple of what the loops take, to a multiple of 16 outputs.
 template <class T>
 struct DenseLayer {
   const T* weights;  // 64-byte aligned
@@ -29,6 +29,7 @@ struct DenseLayer {
 
 template <class T>
 struct DenseKernels {
+  int together;  // inputs: a multiple of kTogether; of the last ones there may be none behind x, but something finite
   // ReLU(layer(x)) of rows of x.
   void (*features)(const DenseLayer<T>& layer, const T* x, size_t x_stride, int rows, T* y, size_t y_stride);
   // layer(x) of rows of x.

@@ -22,7 +22,7 @@ struct FurtherAnswers {
 class OwnershipHead {
  public:
   explicit OwnershipHead(const TowerSizes& sizes)
-      : sizes_(sizes), layer_(sizes.filters, 1), answers_(std::size_t(sizes.width * layer_.outputs())) {}
+      : sizes_(sizes), layer_(kFloatDense, sizes.filters, 1), answers_(std::size_t(sizes.width * layer_.outputs())) {}
 
   // [1, F] and [1].
   void set(const float* weights, const float* bias) { layer_.set(1, sizes_.filters, weights, bias); }

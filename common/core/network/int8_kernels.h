@@ -23,24 +23,33 @@ struct BoardShape {
 
 // A 3x3 convolution of 8-bit numbers, and what becomes of its sums: slope * sum + shift, [filters] each.
 struct Int8Layer {
-  const int8_t* weights;  // 64-byte aligned; as Packing says
+  const int8_t* weights;  // 64-byte aligned; where Int8Kernels say
   const float *slope, *shift;
   float steps;  // of what is added to the skip, a unit; 0: the first layer of a block, whose slope and shift have it
 };
 
 // A 3x3 convolution of bf16, from padded boards of planes.
 struct PlanesLayer {
-  const uint16_t* weights;
+  const uint16_t* weights;  // as Packing says, each row of a kernel as long as Int8Kernels say
   const float* bias;
   int planes;   // even
   float steps;  // of its output, a unit
 };
 
+// Behind the last board there may be read, and not used, the numbers of as many cells.
+constexpr int kReadBehind = 24;
+
 struct Int8Kernels {
-  // `in` and `out` are 8-bit boards, `x` is the skip, a board of floats: out = steps * ReLU(layer(in)), or, in the
-  // second layer of a block, x = ReLU(layer(in) + x) and out = steps * x; rounded to the nearest, 255 at most.
-  void (*convolve)(const Int8Layer& layer, BoardShape shape, const uint8_t* in, float* x, uint8_t* out);
-  // x = ReLU(layer(in)), out = steps * x as above.
+  size_t numbers;  // of a layer's weights in memory
+  size_t (*place)(int tap, int input, int output);
+  int (*kernel_row)(int planes);  // numbers of a row of the first layer's kernels, zeros among them
+  // The thread that calls the others does so between these two.
+  void (*start)();
+  void (*stop)();
+  // `in` and `out` are so many 8-bit boards, `x` is the skip, boards of floats: out = steps * ReLU(layer(in)), or, in
+  // the second layer of a block, x = ReLU(layer(in) + x) and out = steps * x; rounded to the nearest, 255 at most.
+  void (*convolve)(const Int8Layer& layer, BoardShape shape, int boards, const uint8_t* in, float* x, uint8_t* out);
+  // Of one board: x = ReLU(layer(in)), out = steps * x as above.
   void (*begin)(const PlanesLayer& layer, BoardShape shape, const uint16_t* in, float* x, uint8_t* out);
   // To bf16, a multiple of 16 numbers.
   void (*round)(const float* x, size_t numbers, uint16_t* y);
@@ -48,7 +57,8 @@ struct Int8Kernels {
 };
 
 // For towers of so many filters; null if there are none, or the file was compiled for other processors.  They need
-// AVX-512 with VNNI and BF16.
-const Int8Kernels* int8_kernels(int filters);
+// AVX-512 with VNNI and BF16, the second ones AMX with 8 bits and BF16, too.
+const Int8Kernels* int8_vnni(int filters);
+const Int8Kernels* int8_amx(int filters);
 
 }  // namespace shusaku

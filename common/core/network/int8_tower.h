@@ -20,15 +20,16 @@ class Int8Tower {
         sizes_(sizes),
         shape_{sizes.height, sizes.width},
         planes_((sizes.planes + 1) / 2 * 2),
-        stem_(std::size_t(9 * planes_ * sizes.filters)),
+        kernel_row_(kernels.kernel_row(planes_)),
+        stem_(std::size_t(3 * kernel_row_ * sizes.filters)),
         stem_bias_(std::size_t(sizes.filters)),
         heads_(kernels.heads, sizes, int(kBoards)),
-        inputs_(std::size_t(shape_.padded() * planes_)),
+        inputs_(std::size_t((shape_.padded() + kReadBehind) * planes_)),
         x_(kBoards * board()),
-        own_(kBoards * board()),
-        other_(kBoards * board()),
-        rounded_(kBoards * board()) {
-    for (int layer = 0; layer < 2 * sizes.blocks; ++layer) layers_.emplace_back(sizes.filters);
+        own_(kBoards * board() + std::size_t(kReadBehind * sizes.filters)),
+        other_(kBoards * board() + std::size_t(kReadBehind * sizes.filters)),
+        rounded_(kBoards * board() + std::size_t(kReadBehind * sizes.filters)) {
+    for (int layer = 0; layer < 2 * sizes.blocks; ++layer) layers_.emplace_back(sizes.filters, kernels.numbers);
   }
 
   const TowerSizes& sizes() const { return sizes_; }
@@ -40,7 +41,8 @@ class Int8Tower {
       for (int c = 0; c < sizes_.planes; ++c)
         for (int tap = 0; tap < 9; ++tap)
           set_number(weights[(f * sizes_.planes + c) * 9 + tap],
-                     stem_[Packing<std::uint16_t>::place(9 * planes_, sizes_.filters, tap * planes_ + c, f)]);
+                     stem_[Packing<std::uint16_t>::place(3 * kernel_row_, sizes_.filters,
+                                                         tap / 3 * kernel_row_ + tap % 3 * planes_ + c, f)]);
     stem_steps_ = steps;
   }
 
@@ -54,7 +56,7 @@ class Int8Tower {
     for (int o = 0; o < n; ++o)
       for (int i = 0; i < n; ++i)
         for (int tap = 0; tap < 9; ++tap)
-          own.weights[Packing<std::int8_t>::place(9 * n, n, tap * n + i, o)] = weights[(o * n + i) * 9 + tap];
+          own.weights[kernels_.place(tap, i, o)] = weights[(o * n + i) * 9 + tap];
   }
 
   TowerHeads<std::uint16_t>& heads() { return heads_; }
@@ -71,7 +73,7 @@ class Int8Tower {
   static constexpr std::size_t kBoards = 16;
 
   struct Layer {
-    explicit Layer(int n) : weights(std::size_t(9 * n * n)), slope(std::size_t(n)), shift(std::size_t(n)) {}
+    Layer(int n, std::size_t numbers) : weights(numbers), slope(std::size_t(n)), shift(std::size_t(n)) {}
     AlignedArray<std::int8_t> weights;
     AlignedArray<float> slope, shift;
     float steps = 0;
@@ -80,6 +82,7 @@ class Int8Tower {
   std::size_t board() const { return std::size_t(shape_.padded() * sizes_.filters); }
 
   void run_group(const std::uint16_t* planes, int boards, float* logits, float* values) {
+    kernels_.start();
     const PlanesLayer stem{stem_.data(), stem_bias_.data(), planes_, stem_steps_};
     for (int b = 0; b < boards; ++b) {
       lay_out(planes + std::size_t(b) * std::size_t(sizes_.cells() * sizes_.planes));
@@ -89,12 +92,12 @@ class Int8Tower {
       const Layer& layer = layers_[number];
       const Int8Layer given{layer.weights.data(), layer.slope.data(), layer.shift.data(), layer.steps};
       const bool is_first = number % 2 == 0;
-      for (int b = 0; b < boards; ++b)
-        kernels_.convolve(given, shape_, is_first ? own(b) : other(b), x(b), is_first ? other(b) : own(b));
+      kernels_.convolve(given, shape_, boards, is_first ? own(0) : other(0), x(0), is_first ? other(0) : own(0));
     }
     kernels_.round(x_.data(), std::size_t(boards) * board(), rounded_.data());
     const BoardPlaces places{std::size_t(shape_.padded()), std::size_t(shape_.at(0, 0)), std::size_t(shape_.width + 1)};
     heads_.run(rounded_.data(), places, boards, logits, values);
+    kernels_.stop();
   }
 
   // Planes [H, W, C] into the board of inputs.
@@ -112,6 +115,7 @@ class Int8Tower {
   TowerSizes sizes_;
   BoardShape shape_;
   int planes_;  // of the inputs, even
+  int kernel_row_;
   AlignedArray<std::uint16_t> stem_;
   AlignedArray<float> stem_bias_;
   float stem_steps_ = 0;

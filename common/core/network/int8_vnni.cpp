@@ -171,8 +171,15 @@ void convolve_rows(const Int8Layer& layer, BoardShape shape, const uint8_t* in, 
 }
 
 template <int F>
-void convolve(const Int8Layer& layer, BoardShape shape, const uint8_t* in, float* x, uint8_t* out) {
-  (layer.steps == 0.f ? convolve_rows<F, false> : convolve_rows<F, true>)(layer, shape, in, x, out);
+void convolve(const Int8Layer& layer, BoardShape shape, int boards, const uint8_t* in, float* x, uint8_t* out) {
+  const ptrdiff_t board = ptrdiff_t(shape.padded()) * F;
+  for (int b = 0; b < boards; ++b, in += board, x += board, out += board)
+    (layer.steps == 0.f ? convolve_rows<F, false> : convolve_rows<F, true>)(layer, shape, in, x, out);
+}
+
+template <int F>
+size_t place(int tap, int input, int output) {
+  return Packing<int8_t>::place(9 * F, F, tap * F + input, output);
 }
 
 template <int F>
@@ -270,11 +277,13 @@ void multiply(const DenseLayer<uint16_t>& layer, const uint16_t* x, size_t x_str
 }
 
 template <int F>
-constexpr Int8Kernels kOf{convolve<F>, begin<F>, round, {features, multiply}};
+constexpr Int8Kernels kOf{
+    size_t(9 * F * F), place<F>, [](int planes) { return 3 * planes; }, [] {}, [] {}, convolve<F>, begin<F>, round,
+    {Packing<uint16_t>::kTogether, features, multiply}};
 
 }  // namespace
 
-const Int8Kernels* int8_kernels(int filters) {
+const Int8Kernels* int8_vnni(int filters) {
   switch (filters) {
     case 16:
       return &kOf<16>;
@@ -282,6 +291,8 @@ const Int8Kernels* int8_kernels(int filters) {
       return &kOf<32>;
     case 48:
       return &kOf<48>;
+    case 64:
+      return &kOf<64>;
     default:
       return nullptr;
   }
@@ -292,7 +303,7 @@ const Int8Kernels* int8_kernels(int filters) {
 #else
 
 namespace shusaku {
-const Int8Kernels* int8_kernels(int) { return nullptr; }
+const Int8Kernels* int8_vnni(int) { return nullptr; }
 }  // namespace shusaku
 
 #endif

@@ -23,8 +23,8 @@ struct TowerSizes {
 template <class T>
 class Dense {
  public:
-  Dense(int inputs, int outputs)
-      : inputs_((inputs + Packing<T>::kTogether - 1) / Packing<T>::kTogether * Packing<T>::kTogether),
+  Dense(const DenseKernels<T>& kernels, int inputs, int outputs)
+      : inputs_((inputs + kernels.together - 1) / kernels.together * kernels.together),
         outputs_((outputs + 15) / 16 * 16),
         weights_(std::size_t(inputs_) * std::size_t(outputs_)),
         bias_(std::size_t(outputs_)) {}
@@ -56,6 +56,8 @@ class Dense {
   AlignedArray<float> bias_;
 };
 
+constexpr int kReadBehindRows = 16;  // of features that loops may read, and not use
+
 // Where boards of features lie: a board of `padded` cells, the first cell of a row `pitch` cells behind that of the
 // row above it.
 struct BoardPlaces {
@@ -71,8 +73,8 @@ class HeadFeatures {
   HeadFeatures(const DenseKernels<T>& kernels, const TowerSizes& sizes, int outputs, int boards)
       : kernels_(kernels),
         sizes_(sizes),
-        layer_(sizes.filters, outputs),
-        features_(std::size_t(boards * sizes.cells() * layer_.outputs())) {}
+        layer_(kernels, sizes.filters, outputs),
+        features_(std::size_t((boards * sizes.cells() + kReadBehindRows) * layer_.outputs())) {}
 
   int of_cell() const { return layer_.outputs(); }
   int of_board() const { return sizes_.cells() * layer_.outputs(); }
@@ -102,7 +104,7 @@ class PolicyHead {
       : kernels_(kernels),
         sizes_(sizes),
         features_(kernels, sizes, sizes.policy_filters, boards),
-        output_(sizes.is_policy_by_cell ? features_.of_cell() : features_.of_board(),
+        output_(kernels, sizes.is_policy_by_cell ? features_.of_cell() : features_.of_board(),
                 sizes.is_policy_by_cell ? sizes.cell_actions() : sizes.actions),
         answers_(std::size_t(output_.outputs() * std::max(boards, sizes.cells()))) {}
 
@@ -148,7 +150,7 @@ class NumberHead {
       : kernels_(kernels),
         sizes_(sizes),
         features_(kernels, sizes, sizes.value_filters, boards),
-        hidden_(features_.of_board(), sizes.value_hidden),
+        hidden_(kernels, features_.of_board(), sizes.value_hidden),
         output_(std::size_t(hidden_.outputs())),
         answers_(std::size_t(hidden_.outputs() * boards)) {}
 

@@ -19,8 +19,8 @@ from plain_sums import (
 
 from shusaku.actors.evaluators.channels_last import channels_last
 from shusaku.actors.evaluators.factory import make_evaluator
-from shusaku.actors.evaluators.int8_tower import CoreInt8Tower
-from shusaku.common._core import Game, Int8Tower
+from shusaku.actors.evaluators.int8_tower import MOST_FILTERS, CoreInt8Tower
+from shusaku.common._core import Game, Int8Tower, int8_ways
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.messages import Weights
 from shusaku.common.network.tower import TowerShape
@@ -35,13 +35,14 @@ GAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "hex_8": ("hex", {"size": 8}), "hex_10": ("hex", {"size": 10}), "hex_11": ("hex", {"size": 11}),
     "othello": ("othello", {"size": 6})}
 
-pytestmark = pytest.mark.skipif(
-    Int8Tower.make(3, 6, 7, 7, 32, 1, 4, 3, 20, False) is None, reason="needs AVX-512 with VNNI and BF16")
+pytestmark = pytest.mark.skipif(not int8_ways(), reason="needs AVX-512 with VNNI and BF16")
 
 
-@pytest.fixture(autouse=True)
-def without_amx(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shusaku.actors.evaluators.int8_tower.cpu_flags", frozenset)
+@pytest.fixture(autouse=True, params=int8_ways())
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each of the processor's ways to convolve."""
+    monkeypatch.setattr("shusaku.actors.evaluators.int8_tower.WAY", request.param)
+    return str(request.param)
 
 
 def bf16(x: Array) -> Array:
@@ -83,10 +84,14 @@ def answers(tower: TowerShape, weights: Weights, planes: Array, rows: int) -> tu
 
 
 @pytest.mark.parametrize("network", [
-    SMALL, replace(SMALL, filters=16), replace(SMALL, filters=48, policy_filters=32, value_filters=8, blocks=1)],
+    SMALL, replace(SMALL, filters=16), replace(SMALL, filters=48, policy_filters=32, value_filters=8, blocks=1),
+    replace(SMALL, filters=64)],
     ids=lambda network: f"{network.filters} filters")
 @pytest.mark.parametrize("name", GAMES)
-def test_it_computes_what_the_quantisation_describes(name: str, network: NetworkConfig) -> None:
+def test_it_computes_what_the_quantisation_describes(
+    name: str, network: NetworkConfig, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MOST_FILTERS, way, 64)
     game = Game(*GAMES[name])
     tower = tower_shape(game, network)
     weights, planes = quantised(game, network, 40)
@@ -155,20 +160,24 @@ def test_weights_without_scales_are_played_by_openvino_and_the_next_ones_by_the_
 
 
 @pytest.mark.parametrize("network", [
-    replace(SMALL, filters=40), replace(SMALL, filters=64), replace(SMALL, squeeze=4), replace(SMALL, tower="plain")])
+    replace(SMALL, filters=40), replace(SMALL, filters=96), replace(SMALL, squeeze=4), replace(SMALL, tower="plain")])
 def test_other_towers_are_left_to_openvino(network: NetworkConfig) -> None:
     game = Game("othello", {"size": 6})
     assert CoreInt8Tower.make(tower_shape(game, network)) is None
     assert CoreInt8Tower.make(tower_shape(game, SMALL, ("ownership",))) is None
 
 
-def test_with_amx_openvino_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shusaku.actors.evaluators.int8_tower.cpu_flags", lambda: frozenset({"amx_int8"}))
-    assert CoreInt8Tower.make(tower_shape(Game("connect_four"), SMALL)) is None
+def test_64_filters_are_the_cores_by_amx_alone(way: str) -> None:
+    core = CoreInt8Tower.make(tower_shape(Game("connect_four"), replace(SMALL, filters=64)))
+    assert (core is not None) == (way == "amx")
 
 
-def test_arrays_of_another_tower_are_refused() -> None:
-    core = Int8Tower.make(3, 6, 7, 7, 32, 1, 4, 3, 20, False)
+def test_a_way_that_the_processor_has_not_makes_no_tower() -> None:
+    assert Int8Tower.make("other", 3, 6, 7, 7, 32, 1, 4, 3, 20, False) is None
+
+
+def test_arrays_of_another_tower_are_refused(way: str) -> None:
+    core = Int8Tower.make(way, 3, 6, 7, 7, 32, 1, 4, 3, 20, False)
     assert core is not None
     zeros = np.zeros
     with pytest.raises(ValueError, match="a stem of another tower"):
