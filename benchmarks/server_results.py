@@ -1,6 +1,7 @@
 """The tables of docs/results/speed.md about inference servers, GPUs, many actors, precisions and the learner's step."""
 
 from collections.abc import Callable
+from typing import Any
 
 from benchmarks.lib import read_results
 from benchmarks.result_lines import Line, median, number, rate, share, sources, table
@@ -142,14 +143,32 @@ def core_floats() -> str:
     return f"{table(header, rows)}\n\n{sources(lines)}"
 
 
+def core_int8() -> str:
+    """A position in 8 bits on one core, by the core and by OpenVINO."""
+    lines = list(read_results("int8_tower.jsonl"))
+    rows = []
+    for line in lines:
+        least = line["microseconds"]
+        rows.append((_processor(line), line["preset"], f"{least['core']:,.1f} µs", f"{least['openvino']:,.1f} µs",
+                     f"{least['openvino'] / least['core']:.2f}",
+                     f"{least['core load'] / 1e3:.1f}, {least['openvino load'] / 1e3:.0f} ms"))
+    header = ("one core of", "network", "core", "OpenVINO", "times as fast", "new weights: core, OpenVINO")
+    return f"{table(header, rows)}\n\n{sources(lines)}"
+
+
+def _processor(line: dict[str, Any]) -> str:
+    """Of a line's machine."""
+    name, *units = str(line["machine"]).partition(" of ")[2].split(", ")
+    return f"{name.replace('(R)', '').replace(' Processor', '')}{', AMX' if 'AMX' in units else ''}"
+
+
 def learner_convolutions() -> str:
     """A gradient step on one core, by the core's convolutions and by torch's."""
     lines = list(read_results("learner_convolutions.jsonl"))
     rows = []
     for line in lines:
-        processor = line["machine"].partition(" of ")[2].partition(",")[0]
         numbers = "bf16" if ", bf16" in line["runtime"] else "AVX2"
-        rows.append((f"{processor}, {numbers}", line["network"],
+        rows.append((f"{_processor(line)}, {numbers}", line["network"],
                      f"{line['core_ms']:.0f} ms ({number(1e3 * line['batch'] / line['core_ms'])} rows/s)",
                      f"{line['torch_ms']:.0f} ms",
                      f"{line['ratio']:.2f} ({line['ratio_low']:.2f} – {line['ratio_high']:.2f})"))
@@ -158,4 +177,5 @@ def learner_convolutions() -> str:
 
 
 BLOCKS: tuple[Callable[[], str], ...] = (
-    served, encryption, simulated_gpu, precisions, many_actors, gpu, learner_bare, core_floats, learner_convolutions)
+    served, encryption, simulated_gpu, precisions, many_actors, gpu, learner_bare, core_floats, core_int8,
+    learner_convolutions)

@@ -1,9 +1,9 @@
-"""The core's 8-bit tower, loaded from weights: small towers on processors with AVX-512 VNNI and BF16, without AMX.
+"""The core's 8-bit tower, loaded from weights: small towers on processors with AVX-512 VNNI and BF16, or with AMX.
 
-On one core of an AMD EPYC (Zen 4) a position of connect four takes 16.8 us (32 filters x 4), where OpenVINO takes 19.8,
-and one of Go 9x9 34.9 instead of 40.3; on a Zen 5 8.4 instead of 11.4, and 18.0 instead of 22.2.  With 64 filters
-OpenVINO is as fast, and on large boards faster, so up to 48 are the core's.  New weights take a millisecond instead of
-46 to 71, and a batch that is not full takes as long as its rows.  With AMX it has not been measured.
+A position of connect four (32 filters x 4) takes TO_FILL us of one core by AMX, where OpenVINO takes TO_FILL, one of Go 9x9 TO_FILL
+instead of TO_FILL; by VNNI 8.4 instead of 11.4, and 18.0 instead of 22.2, on a Zen 5.  By VNNI OpenVINO is as fast with 64
+filters, and faster on large boards.  New weights take one to four milliseconds instead of 42 to 71, and a batch that is
+not full takes as long as its rows (`python -m benchmarks.speed.core_towers int8`).
 """
 
 from typing import Any

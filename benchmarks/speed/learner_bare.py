@@ -19,7 +19,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.lib import measure_networks
-from shusaku.common.network import norm_relu
+from shusaku.common.network import convolution, norm_relu
 from shusaku.common.network.network import Network
 from shusaku.deploy.bench.learner import learner_and_batch
 from shusaku.deploy.cli.overrides import compose
@@ -30,6 +30,8 @@ ROUNDS, STEPS, PROFILED = 9, 8, 10
 COMMAND = "taskset -c 0 python -m benchmarks.speed.learner_bare --record"
 PARTS = {  # of the profile: what an operator's name begins with -> part
     "aten::mkldnn_convolution": "convolutions, forward", "aten::convolution_backward": "convolutions, backward",
+    "_CoreConvolutionBackward": "convolutions, backward", "_PassingConvolutionBackward": "convolutions, backward",
+    "_CoreConvolution": "convolutions, forward", "_PassingConvolution": "convolutions, forward",
     "_NormRelu": "norms", "aten::batch_norm": "norms", "aten::native_batch_norm": "norms",
     "aten::linear": "dense layers", "aten::addmm": "dense layers", "aten::mm": "dense layers",
     "aten::copy_": "copies and casts", "aten::_foreach": "optimizer, average, clipping",
@@ -54,7 +56,8 @@ def measure(words: list[str]) -> dict[str, Any]:
         learner.step(batch)
 
     def bare() -> None:
-        with patch.object(norm_relu, "_fits", return_value=False):
+        with patch.object(norm_relu, "_fits", return_value=False), \
+                patch.object(convolution, "_fits", return_value=False):
             loss = _sum_of_answers(network, planes, is_bf16=is_bf16)
             loss.backward()
         network.zero_grad(set_to_none=True)

@@ -1,7 +1,7 @@
 """The core's 3x3 convolution as an operation of torch's autograd, on a CPU.
 
-Forward and backward: of bf16 by the matrix unit of a processor that has one (`common/core/network/amx_loops.h`), of floats and
-otherwise Winograd's (`common/core/network/winograd.h`).  Sums are floats.
+Forward and backward: of bf16 by the matrix unit of a processor that has one (`common/core/network/amx_loops.h`), of
+floats and otherwise Winograd's (`common/core/network/winograd.h`).  Sums are floats.
 """
 
 from typing import Any

@@ -10,6 +10,7 @@
 #include <vector>
 
 #if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -60,22 +61,24 @@ T* at(Address address) {
 using Sizes = std::tuple<int, int, int, int, int, int>;
 using Strides = std::tuple<std::ptrdiff_t, std::ptrdiff_t, std::ptrdiff_t>;
 
-// Linux saves the matrix unit's registers, 8 KiB, for a process that asks for it (Documentation/arch/x86/xstate.rst).
-bool has_amx() {
 #if defined(__x86_64__) && defined(__linux__)
+// What the processor has of a matrix unit (Intel's manual of instructions, CPUID, leaf 7: AMX).
+enum : int { kAmxBf16 = 22, kAmxTile = 24, kAmxInt8 = 25 };
+bool has_matrix_unit(int feature) {
+  unsigned a = 0, b = 0, c = 0, bits = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &bits) != 0 && (bits >> feature & 1) != 0;
+}
+// Linux saves the unit's registers, 8 KiB, for a process that asks for it (Documentation/arch/x86/xstate.rst).
+bool has_amx() {
   constexpr int kRequestPermission = 0x1023, kTileData = 18;
-  static const bool is_permitted = has_bf16() && kAmx != nullptr && __builtin_cpu_supports("amx-tile") != 0 &&
-                                   __builtin_cpu_supports("amx-bf16") != 0 &&
+  static const bool is_permitted = has_bf16() && kAmx != nullptr && has_matrix_unit(kAmxTile) &&
+                                   has_matrix_unit(kAmxBf16) &&
                                    syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   return is_permitted;
-#else
-  return false;
-#endif
 }
-
-#if defined(__x86_64__)
-bool has_amx_int8() { return has_amx() && __builtin_cpu_supports("amx-int8") != 0; }
+bool has_amx_int8() { return has_amx() && has_matrix_unit(kAmxInt8); }
 #else
+bool has_amx() { return false; }
 bool has_amx_int8() { return false; }
 #endif
 
@@ -310,7 +313,8 @@ void bind_network(nb::module_& m) {
   m.def(
       "convolution_backward",
       [](bool is_bf16, const Sizes& sizes, Address y_gradient, Address x, Address kernels, const Strides& strides,
-         bool adds, Address x_gradient, Address kernel_gradients, const Strides& gradient_strides, const std::string& way) {
+         bool adds, Address x_gradient, Address kernel_gradients, const Strides& gradient_strides,
+         const std::string& way) {
         require_way(is_bf16, way);
         const ConvolutionSizes own = checked_sizes(sizes);
         const nb::gil_scoped_release nogil;
@@ -323,8 +327,8 @@ void bind_network(nb::module_& m) {
         const auto run = is_bf16 ? convolve_back<std::uint16_t> : convolve_back<float>;
         run(loops_of(way), own, y_gradient, x, kernels, strides, adds, x_gradient, kernel_gradients, gradient_strides);
       },
-      "is_bf16"_a, "sizes"_a, "y_gradient"_a, "x"_a, "kernels"_a, "strides"_a, "adds"_a, "x_gradient"_a, "kernel_gradients"_a,
-      "gradient_strides"_a, "way"_a);
+      "is_bf16"_a, "sizes"_a, "y_gradient"_a, "x"_a, "kernels"_a, "strides"_a, "adds"_a, "x_gradient"_a,
+      "kernel_gradients"_a, "gradient_strides"_a, "way"_a);
   m.def(
       "norm_relu_fits",
       [](bool is_bf16, std::size_t rows, int channels) {

@@ -23,7 +23,8 @@ void kernels(const float* kernels, KernelStrides strides, int inputs, int output
         for (int output = first; output < outputs && output < first + 32; output += 16, packed += kMatrixNumbers)
           for (int i = 0; i < 32; ++i) {
             const int tap = (32 * matrix + i) / inputs, input = (32 * matrix + i) % inputs;
-            const float* from = kernels + output * strides.output + input * strides.input + (3 * row + tap) * strides.tap;
+            const float* from =
+                kernels + output * strides.output + input * strides.input + (3 * row + tap) * strides.tap;
             uint16_t* const to = packed + i / 2 * 32 + i % 2;
             for (int column = 0; column < 16; ++column)
               to[2 * column] = tap < 3 ? bf16_of(from[column * strides.output]) : uint16_t(0);
@@ -108,9 +109,9 @@ void convolve(const AmxBoard& shape, const uint16_t* first, int boards, const ui
   const size_t of_outputs = size_t(3 * row_matrices(inputs)) * kMatrixNumbers;  // for sixteen of them
   for (int output = 0; output < outputs; output += 32, packed += 2 * of_outputs) {
     const bool is_wide = output + 32 <= outputs;
-    (adds ? is_wide ? convolve_outputs<2, true> : convolve_outputs<1, true>
-          : is_wide ? convolve_outputs<2, false> : convolve_outputs<1, false>)(shape, first, boards, packed, inputs,
-                                                                               outputs, cells, y + output);
+    (adds      ? is_wide ? convolve_outputs<2, true> : convolve_outputs<1, true>
+     : is_wide ? convolve_outputs<2, false>
+               : convolve_outputs<1, false>)(shape, first, boards, packed, inputs, outputs, cells, y + output);
   }
 }
 
@@ -195,12 +196,14 @@ void add_products(const AmxBoard& shape, const uint16_t* transposed, int matrice
         const Sides sides{transposed + size_t(left) * next_left, pair, next_left, next_right, matrices};
         float* const to = sums + size_t(tap * lefts + left) * next + size_t(right) * kSumNumbers;
         const bool has_left = left + 1 < lefts, has_right = right + 1 < rights;
-        (has_left ? has_right ? add_sides<2, 2> : add_sides<2, 1>
-                  : has_right ? add_sides<1, 2> : add_sides<1, 1>)(sides, to, next);
+        (has_left    ? has_right ? add_sides<2, 2> : add_sides<2, 1>
+         : has_right ? add_sides<1, 2>
+                     : add_sides<1, 1>)(sides, to, next);
       }
 }
 
-constexpr AmxLoops kLoops{[] { configure_matrices(); }, [] { release_matrices(); }, kernels, convolve, interleave, transpose, add_products};
+constexpr AmxLoops kLoops{
+    [] { configure_matrices(); }, [] { release_matrices(); }, kernels, convolve, interleave, transpose, add_products};
 
 }  // namespace
 

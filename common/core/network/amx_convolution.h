@@ -102,8 +102,7 @@ class AmxGradients : AmxGroup {
                 bool adds, std::uint16_t* x_gradient, float* sums) {
     gradient_.lay_out(y_gradient, boards);
     if (x_gradient != nullptr)
-      loops_.convolve(shape_, gradient_.first(), boards, turned, outputs_, inputs_, cells_.data(), adds,
-                      x_gradient);
+      loops_.convolve(shape_, gradient_.first(), boards, turned, outputs_, inputs_, cells_.data(), adds, x_gradient);
     x_.lay_out(x, boards);
     loops_.interleave(x_.begin(), inputs_, x_.pairs(), even_.data());
     loops_.interleave(x_.begin() + inputs_, inputs_, x_.pairs(), odd_.data());

@@ -28,10 +28,10 @@ struct AmxBoard {
   int height, width;
 
   constexpr int pitch() const { return width + 1; }
-  constexpr int positions() const { return (height + 1) * pitch(); }               // of a board and its zeros
-  constexpr int matrices() const { return (height * pitch() + 15) / 16; }          // of rows: positions of a board
-  constexpr int lead() const { return (pitch() + 1 + 31) / 32 * 32; }              // zeros before the first board
-  constexpr int tail() const { return pitch() + 1 + 32; }                          // read, not used, after the last
+  constexpr int positions() const { return (height + 1) * pitch(); }       // of a board and its zeros
+  constexpr int matrices() const { return (height * pitch() + 15) / 16; }  // of rows: positions of a board
+  constexpr int lead() const { return (pitch() + 1 + 31) / 32 * 32; }      // zeros before the first board
+  constexpr int tail() const { return pitch() + 1 + 32; }                  // read, not used, after the last
   constexpr int boards_at_once() const { return positions() < 448 ? 448 / positions() : 1; }  // in a first-level cache
 };
 

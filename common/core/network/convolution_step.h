@@ -120,8 +120,8 @@ void convolution_forward(const WinogradLoops& loops, const ConvolutionSizes& siz
 // From the gradient of y to those of the kernels and of x, which may be null; `adds`: to what is there.
 template <class T>
 void convolution_backward(const WinogradLoops& loops, const ConvolutionSizes& sizes, const T* y_gradient, const T* x,
-                          const float* kernels, KernelStrides strides, bool adds, T* x_gradient, float* kernel_gradients,
-                          KernelStrides gradient_strides) {
+                          const float* kernels, KernelStrides strides, bool adds, T* x_gradient,
+                          float* kernel_gradients, KernelStrides gradient_strides) {
   if (x_gradient != nullptr) {
     ConvolutionSizes back = sizes;
     std::swap(back.inputs, back.outputs);

@@ -2,8 +2,9 @@
 // sixteen cycles, eight times what VNNI multiplies, and half as many of bf16.
 //
 // A cell's channels, and the three neighbours of a row, follow one another in memory, so a row of a kernel is a product
-// over 3 x channels numbers; the last matrix of weights is filled up with zeros.  Sixteen cells that follow one another,
-// zeros between rows among them, are the left side of a product; what is computed for the zeros is not written.
+// over 3 x channels numbers; the last matrix of weights is filled up with zeros.  Sixteen cells that follow one
+// another, zeros between rows among them, are the left side of a product; what is computed for the zeros is not
+// written.
 #include "network/int8_kernels.h"
 
 #if defined(__AVX512BF16__) && defined(__x86_64__)
@@ -253,9 +254,15 @@ void multiply(const DenseLayer<uint16_t>& layer, const uint16_t* x, size_t x_str
 }
 
 template <int F>
-constexpr Int8Kernels kOf{size_t(F / 16 * 3 * kOfRow<F> * kBytes), place<F>,
-                          [](int planes) { return 32 * of_planes_row(planes); }, [] { configure_matrices(); },
-                          [] { release_matrices(); }, convolve<F>, begin<F>, round, {32, features, multiply}};
+constexpr Int8Kernels kOf{size_t(F / 16 * 3 * kOfRow<F> * kBytes),
+                          place<F>,
+                          [](int planes) { return 32 * of_planes_row(planes); },
+                          [] { configure_matrices(); },
+                          [] { release_matrices(); },
+                          convolve<F>,
+                          begin<F>,
+                          round,
+                          {32, features, multiply}};
 
 }  // namespace
 

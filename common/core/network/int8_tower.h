@@ -55,8 +55,7 @@ class Int8Tower {
     own.steps = steps;
     for (int o = 0; o < n; ++o)
       for (int i = 0; i < n; ++i)
-        for (int tap = 0; tap < 9; ++tap)
-          own.weights[kernels_.place(tap, i, o)] = weights[(o * n + i) * 9 + tap];
+        for (int tap = 0; tap < 9; ++tap) own.weights[kernels_.place(tap, i, o)] = weights[(o * n + i) * 9 + tap];
   }
 
   TowerHeads<std::uint16_t>& heads() { return heads_; }

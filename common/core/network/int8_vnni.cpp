@@ -277,9 +277,15 @@ void multiply(const DenseLayer<uint16_t>& layer, const uint16_t* x, size_t x_str
 }
 
 template <int F>
-constexpr Int8Kernels kOf{
-    size_t(9 * F * F), place<F>, [](int planes) { return 3 * planes; }, [] {}, [] {}, convolve<F>, begin<F>, round,
-    {Packing<uint16_t>::kTogether, features, multiply}};
+constexpr Int8Kernels kOf{size_t(9 * F * F),
+                          place<F>,
+                          [](int planes) { return 3 * planes; },
+                          [] {},
+                          [] {},
+                          convolve<F>,
+                          begin<F>,
+                          round,
+                          {Packing<uint16_t>::kTogether, features, multiply}};
 
 }  // namespace
 

@@ -61,7 +61,7 @@ def test_it_is_what_torch_computes_in_double(
     sizes: Sizes, outputs: int, threads: int, kernels_last: bool, dtype: torch.dtype, way: str,
     in_the_core: list[Any], monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What bf16 loses is the rounding of what is stored, of the kernels, too, in a matrix unit: the sums are of floats."""
+    """What bf16 loses is the rounding of what is stored; a matrix unit rounds the kernels, too.  Sums are floats."""
     monkeypatch.setitem(core_convolution.WAY, dtype, way)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     conv = layer(sizes[1], outputs)
