@@ -17,7 +17,7 @@ from shusaku.common._core import Int8Tower, int8_ways
 from shusaku.common.network.tower import Tensors, TowerShape, quantised_layers
 
 WAY = next(iter(int8_ways()), "")  # the fastest; empty: none
-MOST_FILTERS = {"amx": 64, "vnni": 48}  # of the core's loops, as far as they are faster than OpenVINO
+MOST_FILTERS = {"amx": 128, "vnni": 48}  # of the core's loops, as far as they are faster than OpenVINO
 STEPS = 255  # of the input of a convolution, from 0 to its scale
 
 

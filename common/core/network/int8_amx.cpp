@@ -276,6 +276,10 @@ const Int8Kernels* int8_amx(int filters) {
       return &kOf<48>;
     case 64:
       return &kOf<64>;
+    case 96:
+      return &kOf<96>;
+    case 128:
+      return &kOf<128>;
     default:
       return nullptr;
   }

@@ -24,10 +24,11 @@ class Int8Tower {
         stem_(std::size_t(3 * kernel_row_ * sizes.filters)),
         stem_bias_(std::size_t(sizes.filters)),
         heads_(kernels.heads, sizes, int(kBoards)),
+        at_once_(std::clamp(kCache / (6 * board()), std::size_t(1), kBoards)),
         inputs_(std::size_t((shape_.padded() + kReadBehind) * planes_)),
-        x_(kBoards * board()),
-        own_(kBoards * board() + std::size_t(kReadBehind * sizes.filters)),
-        other_(kBoards * board() + std::size_t(kReadBehind * sizes.filters)),
+        x_(at_once_ * board()),
+        own_(at_once_ * board() + std::size_t(kReadBehind * sizes.filters)),
+        other_(at_once_ * board() + std::size_t(kReadBehind * sizes.filters)),
         rounded_(kBoards * board() + std::size_t(kReadBehind * sizes.filters)) {
     for (int layer = 0; layer < 2 * sizes.blocks; ++layer) layers_.emplace_back(sizes.filters, kernels.numbers);
   }
@@ -68,8 +69,11 @@ class Int8Tower {
   }
 
  private:
-  // At once: the second-level cache holds them, and all share what is read of a layer's weights.
+  // Whose heads are computed at once: what is read of their weights is shared.
   static constexpr std::size_t kBoards = 16;
+  // Bytes of a second-level cache for the boards that share what is read of a layer's weights: of a number of the tower
+  // four as a skip, and two as inputs.
+  static constexpr std::size_t kCache = 768 << 10;
 
   struct Layer {
     Layer(int n, std::size_t numbers) : weights(numbers), slope(std::size_t(n)), shift(std::size_t(n)) {}
@@ -82,6 +86,16 @@ class Int8Tower {
 
   void run_group(const std::uint16_t* planes, int boards, float* logits, float* values) {
     kernels_.start();
+    for (int first = 0; first < boards; first += int(at_once_))
+      run_tower(planes + std::size_t(first * sizes_.cells() * sizes_.planes), std::min(int(at_once_), boards - first),
+                rounded_.data() + std::size_t(first) * board());
+    const BoardPlaces places{std::size_t(shape_.padded()), std::size_t(shape_.at(0, 0)), std::size_t(shape_.width + 1)};
+    heads_.run(rounded_.data(), places, boards, logits, values);
+    kernels_.stop();
+  }
+
+  // Of at most `at_once_` boards: what the heads read.
+  void run_tower(const std::uint16_t* planes, int boards, std::uint16_t* rounded) {
     const PlanesLayer stem{stem_.data(), stem_bias_.data(), planes_, stem_steps_};
     for (int b = 0; b < boards; ++b) {
       lay_out(planes + std::size_t(b) * std::size_t(sizes_.cells() * sizes_.planes));
@@ -93,10 +107,7 @@ class Int8Tower {
       const bool is_first = number % 2 == 0;
       kernels_.convolve(given, shape_, boards, is_first ? own(0) : other(0), x(0), is_first ? other(0) : own(0));
     }
-    kernels_.round(x_.data(), std::size_t(boards) * board(), rounded_.data());
-    const BoardPlaces places{std::size_t(shape_.padded()), std::size_t(shape_.at(0, 0)), std::size_t(shape_.width + 1)};
-    heads_.run(rounded_.data(), places, boards, logits, values);
-    kernels_.stop();
+    kernels_.round(x_.data(), std::size_t(boards) * board(), rounded);
   }
 
   // Planes [H, W, C] into the board of inputs.
@@ -120,6 +131,7 @@ class Int8Tower {
   float stem_steps_ = 0;
   std::vector<Layer> layers_;
   TowerHeads<std::uint16_t> heads_;
+  std::size_t at_once_;
   // Of a group of boards, but for the inputs; zeros around each board of inputs, of `own` and of `other` stay.
   AlignedArray<std::uint16_t> inputs_;
   AlignedArray<float> x_;                   // the skips

@@ -85,13 +85,15 @@ def answers(tower: TowerShape, weights: Weights, planes: Array, rows: int) -> tu
 
 @pytest.mark.parametrize("network", [
     SMALL, replace(SMALL, filters=16), replace(SMALL, filters=48, policy_filters=32, value_filters=8, blocks=1),
-    replace(SMALL, filters=64)],
+    replace(SMALL, filters=64), replace(SMALL, filters=128, blocks=1)],
     ids=lambda network: f"{network.filters} filters")
 @pytest.mark.parametrize("name", GAMES)
 def test_it_computes_what_the_quantisation_describes(
     name: str, network: NetworkConfig, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(MOST_FILTERS, way, 64)
+    monkeypatch.setitem(MOST_FILTERS, way, 128)
+    if way == "vnni" and network.filters > 64:
+        pytest.skip("the core has no loops of so many filters by VNNI")
     game = Game(*GAMES[name])
     tower = tower_shape(game, network)
     weights, planes = quantised(game, network, 40)
@@ -160,15 +162,16 @@ def test_weights_without_scales_are_played_by_openvino_and_the_next_ones_by_the_
 
 
 @pytest.mark.parametrize("network", [
-    replace(SMALL, filters=40), replace(SMALL, filters=96), replace(SMALL, squeeze=4), replace(SMALL, tower="plain")])
+    replace(SMALL, filters=40), replace(SMALL, filters=80), replace(SMALL, squeeze=4), replace(SMALL, tower="plain")])
 def test_other_towers_are_left_to_openvino(network: NetworkConfig) -> None:
     game = Game("othello", {"size": 6})
     assert CoreInt8Tower.make(tower_shape(game, network)) is None
     assert CoreInt8Tower.make(tower_shape(game, SMALL, ("ownership",))) is None
 
 
-def test_64_filters_are_the_cores_by_amx_alone(way: str) -> None:
-    core = CoreInt8Tower.make(tower_shape(Game("connect_four"), replace(SMALL, filters=64)))
+@pytest.mark.parametrize("filters", [64, 96, 128])
+def test_many_filters_are_the_cores_by_amx_alone(filters: int, way: str) -> None:
+    core = CoreInt8Tower.make(tower_shape(Game("connect_four"), replace(SMALL, filters=filters)))
     assert (core is not None) == (way == "amx")
 
 
