@@ -121,10 +121,13 @@ def learner_bare() -> str:
     rows = []
     for line in lines:
         parts = sorted(line["parts"].items(), key=lambda part: -part[1])[:4]
-        rows.append((line["network"], f"{line['step_ms']:.0f} ms ({number(line['rows_per_s'])} rows/s)",
+        whose = "the core's" if "3x3 convolutions: core" in line["runtime"] else "torch's"
+        rows.append((_processor(line), line["network"], whose,
+                     f"{line['step_ms']:.0f} ms ({number(line['rows_per_s'])} rows/s)",
                      f"{line['bare_ms']:.0f} ms", f"{line['three_forwards_ms']:.0f} ms",
                      ", ".join(f"{name} {part:.0%}" for name, part in parts)))
-    header = ("network, batch of 256", "the learner's step", "torch's forward and backward pass",
+    header = ("one core of", "network, batch of 256", "3x3 convolutions", "the learner's step",
+              "torch's forward and backward pass",
               "three forward passes", "where the step's time goes")
     return f"{table(header, rows)}\n\n{sources(lines)}"
 
@@ -157,9 +160,9 @@ def core_int8() -> str:
 
 
 def _processor(line: dict[str, Any]) -> str:
-    """Of a line's machine."""
-    name, *units = str(line["machine"]).partition(" of ")[2].split(", ")
-    return f"{name.replace('(R)', '').replace(' Processor', '')}{', AMX' if 'AMX' in units else ''}"
+    """Of a line's machine, with its clock where many have its name."""
+    name, clock, *units = str(line["machine"]).partition(" of ")[2].split(", ")
+    return f"{name.replace('(R)', '').replace(' Processor', '')}{f', {clock}, AMX' if 'AMX' in units else ''}"
 
 
 def learner_convolutions() -> str:
