@@ -3,9 +3,9 @@
     taskset -c 0 python -m benchmarks.speed.learner_bare [--record]
 
 By turns in one process, medians of several rounds: the learner's step (with targets, losses, clipping, optimizer and
-average), the same network's forward and backward pass with torch's own norms, and three of its forward passes, which is
-the arithmetic of one step (a convolution's gradients to its input and to its weights cost as much as itself).  Then a
-profile of the learner's steps says where their time goes.
+average), the same network's forward and backward pass with torch's own norms and convolutions, and three of its forward
+passes, which is the arithmetic of one step (a convolution's gradients to its input and to its weights cost as much as
+itself).  Then a profile of the learner's steps says where their time goes.
 """
 
 import statistics

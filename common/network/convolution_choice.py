@@ -24,7 +24,7 @@ from shusaku.common.measured_choices import (
     key_of,
     user_cache,
 )
-from shusaku.common.network.core_convolution import convolve_by_core
+from shusaku.common.network.core_convolution import WAY, convolve_by_core
 
 FILE = "convolutions.json"  # in the user's cache
 UNIT = "boards/s"
@@ -90,7 +90,8 @@ def is_core_faster(asked: Convolution) -> bool:
 
 @cache
 def _key(timed: Convolution) -> str:
-    return key_of(processor_name(), torch.__version__, metadata.version("shusaku"), CORE_LOOPS, *timed)
+    return key_of(
+        processor_name(), torch.__version__, metadata.version("shusaku"), CORE_LOOPS, WAY[timed.dtype], *timed)
 
 
 def _measure(timed: Convolution, key: str) -> MeasuredChoice:

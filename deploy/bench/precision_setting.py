@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from shusaku.actors.evaluators.factory import choose_runtime
+from shusaku.common._core import int8_ways
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import all_settings
 from shusaku.common.errors import RunError
@@ -68,7 +69,7 @@ def _key(config: Config, names: Sequence[str]) -> str:
         choose_runtime(config.inference)[0], *(_version(package) for package in ("openvino", "torch", "numpy")),
         asdict(config.game), asdict(config.network), all_settings(config.search), config.actors.games,
         config.actors.count, config.replay.samples_per_position, config.learner.batch_size,
-        config.learner.publish_every, config.learner.enabled, metadata.version("shusaku"), CORE_LOOPS)
+        config.learner.publish_every, config.learner.enabled, metadata.version("shusaku"), CORE_LOOPS, int8_ways())
 
 
 def _version(package: str) -> str:

@@ -1,11 +1,12 @@
 // The loops of `amx_loops.h`; compiled with AVX-512 BF16 on x86-64, whatever the rest is compiled for.
 #include "network/amx_loops.h"
-#include "network/amx_registers.h"
 
-#if defined(__AVX512BF16__) && defined(__x86_64__)
+#if defined(SHUSAKU_AMX)
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 says both of its own intrinsics
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+
+#include "network/amx_registers.h"
 
 namespace shusaku {
 namespace {
@@ -95,11 +96,11 @@ void convolve_outputs(const AmxBoard& shape, const uint16_t* first, int boards, 
                       int outputs, const int* cells, uint16_t* y) {
   Convolution<N, kAdds> convolution(shape, packed, inputs, outputs);
   const auto rows_at = [&](int i) {
-    const int board = i / shape.matrices(), matrix = i % shape.matrices();
+    const int board = i / shape.row_blocks(), matrix = i % shape.row_blocks();
     return Rows{first + ptrdiff_t(board * shape.positions() + 16 * matrix) * inputs, cells + 16 * matrix,
                 y + ptrdiff_t(board) * shape.height * shape.width * outputs};
   };
-  const int all = boards * shape.matrices();
+  const int all = boards * shape.row_blocks();
   for (int i = 0; i + 1 < all; i += 2) convolution.template run<2>(rows_at(i), rows_at(i + 1));
   if (all % 2 == 1) convolution.template run<1>(rows_at(all - 1), rows_at(all - 1));
 }

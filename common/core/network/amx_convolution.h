@@ -27,7 +27,7 @@ class AmxBoards {
 
   // Of 32 positions, that all boards fill.
   int matrices() const { return (shape_.boards_at_once() * shape_.positions() + 31) / 32; }
-  // Positions in front of which there are zeros for all taps, and behind.
+  // Of positions, from the first zero on, or from the one behind it, to the end.
   int pairs() const { return (shape_.lead() + shape_.tail()) / 2 + 16 * matrices() - 1; }
   const std::uint16_t* begin() const { return numbers_.data(); }
   const std::uint16_t* first() const { return numbers_.data() + std::size_t(shape_.lead()) * channels_; }
@@ -59,15 +59,15 @@ class AmxGroup {
         shape_{sizes.height, sizes.width},
         inputs_(sizes.inputs),
         outputs_(sizes.outputs),
-        cells_(std::size_t(16 * shape_.matrices()), -1),
+        cells_(std::size_t(16 * shape_.row_blocks()), -1),
         x_(shape_, inputs_) {
     for (int y = 0; y < shape_.height; ++y)
       for (int x = 0; x < shape_.width; ++x) cells_[std::size_t(y * shape_.pitch() + x)] = y * shape_.width + x;
-    loops_.begin();
+    loops_.configure();
   }
   AmxGroup(const AmxGroup&) = delete;
   AmxGroup& operator=(const AmxGroup&) = delete;
-  ~AmxGroup() { loops_.end(); }
+  ~AmxGroup() { loops_.release(); }
 
   int boards() const { return shape_.boards_at_once(); }
 

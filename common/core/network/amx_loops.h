@@ -5,7 +5,8 @@
 // Boards lie one behind the other in memory, cell by cell, the channels of a cell next to each other.  To the right of
 // each row and below each board is a zero, which is at the same time the one to the left of the next row and above the
 // next board.  So a tap of the kernel is a distance in memory, the same from every cell; and the three taps of a row
-// follow one another, as 3 x channels numbers.
+// follow one another, as 3 x channels numbers.  Products take 32 numbers at once: up to 16 of the next cell are
+// multiplied by zeros, so that what is no number there becomes so here, on the board before, too.
 //
 // A matrix is 1,024 bytes: sixteen rows of 32 numbers.  On the right side of a product pairs of rows are interleaved:
 // [16 pairs][16 columns][2].
@@ -28,10 +29,10 @@ struct AmxBoard {
   int height, width;
 
   constexpr int pitch() const { return width + 1; }
-  constexpr int positions() const { return (height + 1) * pitch(); }       // of a board and its zeros
-  constexpr int matrices() const { return (height * pitch() + 15) / 16; }  // of rows: positions of a board
-  constexpr int lead() const { return (pitch() + 1 + 31) / 32 * 32; }      // zeros before the first board
-  constexpr int tail() const { return pitch() + 1 + 32; }                  // read, not used, after the last
+  constexpr int positions() const { return (height + 1) * pitch(); }         // of a board and its zeros
+  constexpr int row_blocks() const { return (height * pitch() + 15) / 16; }  // of 16 positions of a board
+  constexpr int lead() const { return (pitch() + 1 + 31) / 32 * 32; }        // zeros before the first board
+  constexpr int tail() const { return pitch() + 1 + 32; }                    // read, not used, after the last
   constexpr int boards_at_once() const { return positions() < 448 ? 448 / positions() : 1; }  // in a first-level cache
 };
 
@@ -41,14 +42,15 @@ constexpr int row_matrices(int inputs) { return (3 * inputs + 31) / 32; }
 // Inputs, channels and outputs are multiples of 16.
 struct AmxLoops {
   // The thread that calls the others does so between these two.
-  void (*begin)();
-  void (*end)();
+  void (*configure)();
+  void (*release)();
 
   // Kernels -> [outputs / 32][3][row_matrices][2 or, last, what is left of 2] matrices of [taps x inputs] x 16 outputs.
   void (*kernels)(const float* kernels, KernelStrides strides, int inputs, int outputs, uint16_t* packed);
 
   // The convolution at so many boards, of which `first` is the first cell: y [boards, cells, outputs], or, if `adds`,
-  // what is to be added to y.  `cells` says for each of the positions which cell it is, [16 matrices], -1 for a zero.
+  // what is to be added to y.  `cells` says for each of the positions which cell it is, [16 x row_blocks()], -1 for a
+  // zero.
   void (*convolve)(const AmxBoard& shape, const uint16_t* first, int boards, const uint16_t* packed, int inputs,
                    int outputs, const int* cells, bool adds, uint16_t* y);
 

@@ -29,7 +29,9 @@ struct DenseLayer {
 
 template <class T>
 struct DenseKernels {
-  int together;  // inputs: a multiple of kTogether; of the last ones there may be none behind x, but something finite
+  // Inputs are a multiple of it, and of kTogether.  What is read behind the inputs of a row, or up to 15 rows behind
+  // the last, is multiplied by zeros, or not used; it must be memory, and finite.
+  int together;
   // ReLU(layer(x)) of rows of x.
   void (*features)(const DenseLayer<T>& layer, const T* x, size_t x_stride, int rows, T* y, size_t y_stride);
   // layer(x) of rows of x.

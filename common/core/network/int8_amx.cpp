@@ -7,7 +7,7 @@
 // written.
 #include "network/int8_kernels.h"
 
-#if defined(__AVX512BF16__) && defined(__x86_64__)
+#if defined(SHUSAKU_AMX)
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 says both of its own intrinsics
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
@@ -192,10 +192,10 @@ class FirstOutputs {
 };
 
 template <int F, int kFirst = 0>
-void begin(const PlanesLayer& layer, BoardShape shape, const uint16_t* in, float* x, uint8_t* out) {
+void first_layer(const PlanesLayer& layer, BoardShape shape, const uint16_t* in, float* x, uint8_t* out) {
   constexpr int kBlocks = F - kFirst < 32 ? 1 : 2;
   over_positions(FirstOutputs<F, kFirst, kBlocks>(layer, shape), shape, 1, in, layer.planes, F, x, out);
-  if constexpr (kFirst + 32 < F) begin<F, kFirst + 32>(layer, shape, in, x, out);
+  if constexpr (kFirst + 32 < F) first_layer<F, kFirst + 32>(layer, shape, in, x, out);
 }
 
 void round(const float* x, size_t numbers, uint16_t* y) {
@@ -260,7 +260,7 @@ constexpr Int8Kernels kOf{size_t(F / 16 * 3 * kOfRow<F> * kBytes),
                           [] { configure_matrices(); },
                           [] { release_matrices(); },
                           convolve<F>,
-                          begin<F>,
+                          first_layer<F>,
                           round,
                           {32, features, multiply}};
 

@@ -37,20 +37,20 @@ struct PlanesLayer {
 };
 
 // Behind the last board there may be read, and not used, the numbers of as many cells.
-constexpr int kReadBehind = 24;
+constexpr int kReadBehind = 32;
 
 struct Int8Kernels {
   size_t numbers;  // of a layer's weights in memory
   size_t (*place)(int tap, int input, int output);
   int (*kernel_row)(int planes);  // numbers of a row of the first layer's kernels, zeros among them
   // The thread that calls the others does so between these two.
-  void (*start)();
-  void (*stop)();
+  void (*configure)();
+  void (*release)();
   // `in` and `out` are so many 8-bit boards, `x` is the skip, boards of floats: out = steps * ReLU(layer(in)), or, in
   // the second layer of a block, x = ReLU(layer(in) + x) and out = steps * x; rounded to the nearest, 255 at most.
   void (*convolve)(const Int8Layer& layer, BoardShape shape, int boards, const uint8_t* in, float* x, uint8_t* out);
   // Of one board: x = ReLU(layer(in)), out = steps * x as above.
-  void (*begin)(const PlanesLayer& layer, BoardShape shape, const uint16_t* in, float* x, uint8_t* out);
+  void (*first_layer)(const PlanesLayer& layer, BoardShape shape, const uint16_t* in, float* x, uint8_t* out);
   // To bf16, a multiple of 16 numbers.
   void (*round)(const float* x, size_t numbers, uint16_t* y);
   DenseKernels<uint16_t> heads;  // of bf16

@@ -71,8 +71,8 @@ class Int8Tower {
  private:
   // Whose heads are computed at once: what is read of their weights is shared.
   static constexpr std::size_t kBoards = 16;
-  // Bytes of a second-level cache for the boards that share what is read of a layer's weights: of a number of the tower
-  // four as a skip, and two as inputs.
+  // Bytes of a second-level cache for the boards that share what is read of a layer's weights.  A number of the tower
+  // takes six: four in the skip, and one in each of the two inputs.
   static constexpr std::size_t kCache = 768 << 10;
 
   struct Layer {
@@ -85,13 +85,13 @@ class Int8Tower {
   std::size_t board() const { return std::size_t(shape_.padded() * sizes_.filters); }
 
   void run_group(const std::uint16_t* planes, int boards, float* logits, float* values) {
-    kernels_.start();
+    kernels_.configure();
     for (int first = 0; first < boards; first += int(at_once_))
       run_tower(planes + std::size_t(first * sizes_.cells() * sizes_.planes), std::min(int(at_once_), boards - first),
                 rounded_.data() + std::size_t(first) * board());
     const BoardPlaces places{std::size_t(shape_.padded()), std::size_t(shape_.at(0, 0)), std::size_t(shape_.width + 1)};
     heads_.run(rounded_.data(), places, boards, logits, values);
-    kernels_.stop();
+    kernels_.release();
   }
 
   // Of at most `at_once_` boards: what the heads read.
@@ -99,7 +99,7 @@ class Int8Tower {
     const PlanesLayer stem{stem_.data(), stem_bias_.data(), planes_, stem_steps_};
     for (int b = 0; b < boards; ++b) {
       lay_out(planes + std::size_t(b) * std::size_t(sizes_.cells() * sizes_.planes));
-      kernels_.begin(stem, shape_, inputs_.data(), x(b), own(b));
+      kernels_.first_layer(stem, shape_, inputs_.data(), x(b), own(b));
     }
     for (std::size_t number = 0; number < layers_.size(); ++number) {
       const Layer& layer = layers_[number];

@@ -183,7 +183,7 @@ size_t place(int tap, int input, int output) {
 }
 
 template <int F>
-struct BeginRow {
+struct FirstLayerRow {
   const PlanesLayer& layer;
   int width;
   const uint16_t* in;
@@ -214,10 +214,10 @@ struct BeginRow {
 };
 
 template <int F>
-void begin(const PlanesLayer& layer, BoardShape shape, const uint16_t* in, float* x, uint8_t* out) {
+void first_layer(const PlanesLayer& layer, BoardShape shape, const uint16_t* in, float* x, uint8_t* out) {
   for (int row = 0; row < shape.height; ++row) {
     const ptrdiff_t at = shape.at(row, 0);
-    in_parts(shape.width, BeginRow<F>{layer, shape.width, in + at * layer.planes, x + at * F, out + at * F});
+    in_parts(shape.width, FirstLayerRow<F>{layer, shape.width, in + at * layer.planes, x + at * F, out + at * F});
   }
 }
 
@@ -283,7 +283,7 @@ constexpr Int8Kernels kOf{size_t(9 * F * F),
                           [] {},
                           [] {},
                           convolve<F>,
-                          begin<F>,
+                          first_layer<F>,
                           round,
                           {Packing<uint16_t>::kTogether, features, multiply}};
 

@@ -87,6 +87,7 @@ class HeadFeatures {
     for (int b = 0; b < boards; ++b)
       for (int r = 0; r < sizes_.height; ++r, to += std::size_t(sizes_.width) * outputs)
         kernels_.features(layer_.layer(), x + places.row(b, r) * filters, filters, sizes_.width, to, outputs);
+    std::fill_n(to, kernels_.together, T());  // not what an earlier network left there, which may be no number
     return features_.data();
   }
 

@@ -33,6 +33,7 @@ GAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "tic_tac_toe": ("tic_tac_toe", {}), "connect_four": ("connect_four", {}),
     "go": ("go", {"size": 9, "planes": "liberties"}), "hex_2": ("hex", {"size": 2}), "hex_4": ("hex", {"size": 4}),
     "hex_8": ("hex", {"size": 8}), "hex_10": ("hex", {"size": 10}), "hex_11": ("hex", {"size": 11}),
+    "hex_19": ("hex", {"size": 19}),
     "othello": ("othello", {"size": 6})}
 
 pytestmark = pytest.mark.skipif(not int8_ways(), reason="needs AVX-512 with VNNI and BF16")
@@ -85,7 +86,7 @@ def answers(tower: TowerShape, weights: Weights, planes: Array, rows: int) -> tu
 
 @pytest.mark.parametrize("network", [
     SMALL, replace(SMALL, filters=16), replace(SMALL, filters=48, policy_filters=32, value_filters=8, blocks=1),
-    replace(SMALL, filters=64), replace(SMALL, filters=128, blocks=1)],
+    replace(SMALL, filters=64), replace(SMALL, filters=96, blocks=1), replace(SMALL, filters=128, blocks=1)],
     ids=lambda network: f"{network.filters} filters")
 @pytest.mark.parametrize("name", GAMES)
 def test_it_computes_what_the_quantisation_describes(
@@ -106,9 +107,10 @@ def test_it_computes_what_the_quantisation_describes(
         assert error.max() < 0.03 * max(0.3, float(wanted.std()))
 
 
-def test_a_policy_by_cells() -> None:
+@pytest.mark.parametrize("policy_filters", [4, 32])
+def test_a_policy_by_cells(policy_filters: int) -> None:
     game = Game("minishogi", {"planes": "small"})
-    network = replace(SMALL, policy_head="planes", policy_filters=32, value_filters=8)
+    network = replace(SMALL, policy_head="planes", policy_filters=policy_filters, value_filters=8)
     tower = tower_shape(game, network)
     weights, planes = quantised(game, network, 20)
     logits, values = answers(tower, weights, planes, 20)
@@ -123,6 +125,27 @@ def test_rows_are_computed_alike_in_every_batch_and_the_rest_is_left_alone(rows:
     tower = tower_shape(game, SMALL)
     weights, planes = quantised(game, SMALL, 40)
     check_rows(lambda planes, rows: answers(tower, weights, planes, rows), planes, rows)
+
+
+def test_a_network_that_is_no_number_leaves_nothing_behind() -> None:
+    """An odd number of cells: the loops read behind the last board's features, and multiply that by zeros."""
+    game = Game("go", {"size": 9})
+    tower = tower_shape(game, SMALL)
+    weights, planes = quantised(game, SMALL, 16)
+    core = CoreInt8Tower.make(tower)
+    assert core is not None
+    inputs = channels_last(planes, np.zeros(0, np.uint16))
+    logits, values = np.zeros((16, tower.num_actions), np.float32), np.zeros(16, np.float32)
+    tensors = folded_tensors(weights, tower)
+    core.load({name: np.full_like(array, np.nan) if name.endswith("features.bias") else array
+               for name, array in tensors.items()}, weights.scales)
+    core.run(inputs, 16, logits, values)
+    assert not np.isfinite(values).any()
+    core.load(tensors, weights.scales)
+    for rows in (1, 3, 16):
+        core.run(inputs, rows, logits, values)
+        assert np.isfinite(logits[:rows]).all()
+        assert np.isfinite(values[:rows]).all()
 
 
 def test_it_plays_as_openvino_does() -> None:
