@@ -33,7 +33,7 @@ GAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "tic_tac_toe": ("tic_tac_toe", {}), "connect_four": ("connect_four", {}),
     "go": ("go", {"size": 9, "planes": "liberties"}), "hex_2": ("hex", {"size": 2}), "hex_4": ("hex", {"size": 4}),
     "hex_8": ("hex", {"size": 8}), "hex_10": ("hex", {"size": 10}), "hex_11": ("hex", {"size": 11}),
-    "hex_19": ("hex", {"size": 19}),
+    "go_19": ("go", {"size": 19}),
     "othello": ("othello", {"size": 6})}
 
 pytestmark = pytest.mark.skipif(not int8_ways(), reason="needs AVX-512 with VNNI and BF16")
