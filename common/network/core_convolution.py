@@ -81,7 +81,7 @@ class _PassingConvolution(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, of_passed: Tensor) -> tuple[Tensor | None, Tensor]:
-        # In place: whoever else reads the skip's gradient stands between y and it, and has been passed on the way here.
+        # In place: all else that reads the skip's gradient lies between y and it, and was passed on the way here.
         of_x = of_passed.contiguous(memory_format=_LAST) if ctx.needs_input_grad[0] else None
         if of_x is not None and of_x.data_ptr() == gradient.data_ptr():
             of_x = of_x.clone()  # y and the skip have one gradient, which is still to be read
