@@ -13,6 +13,7 @@
 #include <immintrin.h>
 
 #include "network/amx_registers.h"
+#include "network/int8_stores.h"
 
 namespace shusaku {
 namespace {
@@ -31,14 +32,6 @@ size_t place(int tap, int input, int output) {
   const int from_left = tap % 3 * F + input, matrix = tap / 3 * kOfRow<F> + from_left / 64, i = from_left % 64;
   return size_t((block / 16 * 3 * kOfRow<F> + matrix * wide + (output - block) / 16) * kBytes) +
          size_t(i / 4 * 64 + output % 16 * 4 + i % 4);
-}
-
-inline __m512 relu(__m512 x) { return _mm512_max_ps(_mm512_setzero_ps(), x); }
-inline void store_steps(__m512 steps, uint8_t* out) {  // none is below 0
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(steps)));
-}
-inline void store_bf16(__m512 x, uint16_t* out) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
 }
 
 // Sixteen positions of a board, from the one with this number on; 0 is its first cell.

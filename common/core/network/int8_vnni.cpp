@@ -7,6 +7,8 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 
+#include "network/int8_stores.h"
+
 namespace shusaku {
 namespace {
 
@@ -73,14 +75,6 @@ template <class Numbers, int R, int O>
     for (int column = -1; column <= 1; ++column)
       weights = add_products<Numbers>(in + ptrdiff_t(row * (board_width + 1) + column) * channels, size_t(channels),
                                       channels, weights, sums);
-}
-
-inline __m512 relu(__m512 x) { return _mm512_max_ps(_mm512_setzero_ps(), x); }
-inline void store_steps(__m512 steps, uint8_t* out) {  // none is below 0
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(steps)));
-}
-inline void store_bf16(__m512 x, uint16_t* out) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x)));
 }
 
 // How many of what is left are computed at once, of 20 at most in equal parts: 13 are 7 and 6.
