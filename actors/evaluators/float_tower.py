@@ -65,4 +65,4 @@ def core_float_runtimes(tower: TowerShape, precision: Precision) -> Callable[[in
     sizes = core_sizes(tower)
     if precision.name != "fp32" or not core_floats_are_fastest() or sizes is None or sizes.filters % FILTERS:
         return None
-    return lambda batch_size: CoreFloatRuntime(FloatTower(*sizes), tower, batch_size, precision)
+    return lambda batch_size: CoreFloatRuntime(FloatTower(sizes), tower, batch_size, precision)

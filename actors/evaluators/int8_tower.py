@@ -33,7 +33,7 @@ class CoreInt8Tower:
         sizes = core_sizes(tower)
         if sizes is None or tower.heads or sizes.filters > MOST_FILTERS.get(WAY, 0):
             return None
-        core = Int8Tower.make(WAY, *sizes)
+        core = Int8Tower.make(WAY, sizes)
         return None if core is None else cls(core, tower)
 
     def load(self, constants: Tensors, scales: dict[str, float]) -> None:
