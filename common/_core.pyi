@@ -388,7 +388,10 @@ class Int8Tower:
         self, layer: int, weights: NDArray[np.int8], slope: NDArray[np.float32], shift: NDArray[np.float32],
         steps: float,
     ) -> None:
-        """[F, F, 3, 3], and [F] that make a number of a sum; steps 0: a block's first layer, whose slope and shift have them."""
+        """[F, F, 3, 3], and [F] that make a number of a sum.
+
+        `steps` is 0 for a block's first layer, whose slope and shift have them.
+        """
     def set_policy(
         self, features: NDArray[np.float32], features_bias: NDArray[np.float32], output: NDArray[np.float32],
         output_bias: NDArray[np.float32],

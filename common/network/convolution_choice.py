@@ -68,7 +68,7 @@ def adopt(of_run: Mapping[str, bool]) -> None:
 
 
 def description() -> str:
-    """The newest measurement of this process, for the user; empty if nothing had to be measured."""
+    """The newest answer that was measured or cached, for the user; empty if a run brought all of them along."""
     newest = list(_measured.values())[-1:]
     return f"; 3x3 convolutions: {newest[0]}" if newest else ""
 
@@ -95,12 +95,8 @@ def _key(timed: Convolution) -> str:
 
 
 def _measure(timed: Convolution, key: str) -> MeasuredChoice:
-    choice = choose_fastest(_rates(timed), "torch", UNIT)
-    path = user_cache(FILE)
-    # Ranks of one learner measure at once; the one that was first is right for all.
-    if find_choice(path, key) is None:
-        keep_choice(path, key, choice)
-    return find_choice(path, key) or choice
+    """Ranks of one learner measure at once; the one that was first is right for all."""
+    return keep_choice(user_cache(FILE), key, choose_fastest(_rates(timed), "torch", UNIT), replaces=False)
 
 
 def _rates(timed: Convolution) -> dict[str, float]:
