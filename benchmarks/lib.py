@@ -131,13 +131,16 @@ def machine() -> str:
 def processor(values: Mapping[str, str]) -> str:
     """Its name by these fields of /proc/cpuinfo.
 
-    A virtual machine says "AMD EPYC" of each generation.  In records that add nothing, with AVX-512 VNNI, it is Zen 4;
-    Zen 5 is of family 26, of whose models from 0x50 on some are Zen 6 (Linux, arch/x86/kernel/cpu/amd.c).
+    A virtual machine says "AMD EPYC" of each generation.  In records that add nothing it is Zen 4 with AVX-512 VNNI,
+    and Zen 1 without.  Zen 3 and 4 are of family 25; Zen 5 is of family 26, of whose models from 0x50 on some are Zen 6
+    (Linux, arch/x86/kernel/cpu/amd.c).
     """
-    name = values.get("model name", "unknown")
-    is_zen_5 = (values.get("vendor_id") == "AuthenticAMD" and values.get("cpu family") == "26"
-                and int(values.get("model", 0)) < 0x50)
-    return f"{name} (Zen 5)" if is_zen_5 else name
+    name, family, model = values.get("model name", "unknown"), values.get("cpu family"), int(values.get("model", 0))
+    if values.get("vendor_id") != "AuthenticAMD":
+        return name
+    if family == "26" and model < 0x50:
+        return f"{name} (Zen 5)"
+    return f"{name} (Zen 3)" if family == "25" and (model < 0x10 or 0x20 <= model < 0x60) else name
 
 
 def commit() -> str:

@@ -348,35 +348,37 @@ def mean_and_spread(values: list[float]) -> str:
 
 def readme_results() -> str:
     """Six results: game, hardware, minutes, result, link."""
-    connect_four_minutes, connect_four, alone = strength_results.best_of_the_study("connect_four_twenty.yaml")
+    connect_four_on, connect_four_minutes, connect_four, alone = strength_results.best_of_the_study(
+        "connect_four_twenty.yaml")
     tic_tac_toe = next(line for line in read_results("quoted.jsonl") if line["name"] == "tic_tac_toe")
-    older, bf16 = "2 cores, no bf16", "2 cores, bf16"
     every_game, at_equal_time = "strength.md#every-game-after-equal-minutes", "ablation.md#at-equal-time"
-    othello_minutes, othello = strength_results.of_the_longest("othello_6x6", ("UCT 1000", "64"))
-    go_minutes, level_1, level_10 = strength_results.of_the_longest("go_9x9", ("GNU Go 1", "64"), ("GNU Go 10", "400"))
-    minishogi_minutes, minishogi = strength_results.of_the_longest("minishogi", ("Fairy-Stockfish 0", "64"))
-    chess_minutes, random_mover, stockfish = strength_results.of_the_longest(
+    othello_on, othello_minutes, othello = strength_results.of_the_longest("othello_6x6", ("UCT 1000", "64"))
+    go_on, go_minutes, level_1, level_10 = strength_results.of_the_longest(
+        "go_9x9", ("GNU Go 1", "64"), ("GNU Go 10", "400"))
+    minishogi_on, minishogi_minutes, minishogi = strength_results.of_the_longest(
+        "minishogi", ("Fairy-Stockfish 0", "64"))
+    chess_on, chess_minutes, random_mover, stockfish = strength_results.of_the_longest(
         "chess_small", ("a random mover", "64"), ("Stockfish 1350", "64"))
     rows = (
-        ("tic-tac-toe", older, "3", f"{tic_tac_toe['figure'].split(' and ')[0]} mistakes over all 4,520 positions",
-         "strength.md#tic-tac-toe"),
-        ("connect four", bf16, f"{connect_four_minutes:g}",
+        ("tic-tac-toe", "Cascade Lake", "3",
+         f"{tic_tac_toe['figure'].split(' and ')[0]} mistakes over all 4,520 positions", "strength.md#tic-tac-toe"),
+        ("connect four", connect_four_on, f"{connect_four_minutes:g}",
          f"{share(connect_four)} optimal moves with 64 simulations, {share(alone)} by the network alone "
          "(three seeds)", at_equal_time),
-        ("Othello 6×6", bf16, f"{othello_minutes:g}",
+        ("Othello 6×6", othello_on, f"{othello_minutes:g}",
          f"{share(othello)} with 64 simulations against plain UCT with 1,000", every_game),
-        ("Go 9×9", bf16, f"{go_minutes:g}",
+        ("Go 9×9", go_on, f"{go_minutes:g}",
          f"{share(level_1)} against GNU Go 3.8 at level 1 with 64 simulations, "
          f"{share(level_10)} at level 10 with 400", every_game),
-        ("minishogi", bf16, f"{minishogi_minutes:g}",
+        ("minishogi", minishogi_on, f"{minishogi_minutes:g}",
          f"{share(minishogi)} with 64 simulations against Fairy-Stockfish at skill level 0 with 1,000 nodes",
          every_game),
-        ("chess, a small network", bf16, f"{chess_minutes:g}",
+        ("chess, a small network", chess_on, f"{chess_minutes:g}",
          f"{share(random_mover)} against a random mover, {share(stockfish)} against Stockfish at an Elo of 1350",
          every_game),
     )
     linked = ((*row[:-1], f"[games and commands](docs/results/{row[-1]})") for row in rows)
-    return table(("game", "hardware", "minutes", "result", ""), linked)
+    return table(("game", "2 cores of", "minutes", "result", ""), linked)
 
 
 def readme_speeds() -> str:

@@ -22,6 +22,15 @@ def newest(file: str, *words: str, machine: str = AMX, name: str = "") -> Line:
     return found[-1]
 
 
+def processor(line: Line) -> str:
+    """What of a line's machine says how fast it computes: the generation, or the name and its units."""
+    name, _, *units = [*str(line["machine"]).partition(" of ")[2].split(", "), ""]
+    name = name.replace("(R)", "").replace(" Processor", "")
+    if name.startswith("AMD EPYC"):
+        return name.partition("(")[2].rstrip(")") or ("Zen 4" if "AVX-512 VNNI" in units else "Zen 1")
+    return f"{name} with AMX" if "AMX" in units else name or str(line["machine"])
+
+
 def number(value: float) -> str:
     """Three or four significant digits, with M from a million on."""
     if value >= 1e6:

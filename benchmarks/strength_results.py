@@ -8,7 +8,7 @@ from collections.abc import Callable
 import yaml
 
 from benchmarks.lib import ROOT, read_results
-from benchmarks.result_lines import Line, number, share, sources, table
+from benchmarks.result_lines import Line, number, processor, share, sources, table
 from benchmarks.tune.foreign_load import MOST
 from benchmarks.tune.screening import effects, screening_runs, standard_error
 from benchmarks.tune.study import Study, digest_of, processor_of
@@ -17,6 +17,7 @@ from shusaku.actors.arena.arena import Tally
 RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)")
 TABLE_FILE = "strength_table.jsonl"
 CURVE = ", Elo over minutes"
+LEAST_MINUTES = 10  # of a study's run that stands beside those of benchmarks/strength/all.sh
 FIRST_WINS = {"hex_7", "go_5x5"}  # with best play, so that a second player can be asked for less
 MATCH = re.compile(r", (?P<simulations>\d+) simulations against (?P<reference>.+)")
 
@@ -116,8 +117,8 @@ def at_equal_time() -> str:
     runs = [line for line in _undisturbed() if not any(identity.items() <= line.items() for identity in screened)]
     studies: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in runs:
-        processor = processor_of(line["machine"])
-        studies[line["base_settings"], f"{line['minutes']:g} minutes", processor, line["metric"]].append(line)
+        computer = processor_of(line["machine"])
+        studies[line["base_settings"], f"{line['minutes']:g} minutes", computer, line["metric"]].append(line)
     rows = []
     for (base, *how), lines in studies.items():
         study = ", ".join([f"`{' '.join(lines[0]['base'])}` on {lines[0]['date']}", *how])
@@ -145,15 +146,15 @@ def at_equal_time() -> str:
     return f"{table(header, rows)}\n\n{sources(runs)}"
 
 
-def best_of_the_study(file: str) -> tuple[float, float, float]:
-    """Minutes of a study, and of its best trial with all seeds the medians: its result, and the network alone."""
+def best_of_the_study(file: str) -> tuple[str, float, float, float]:
+    """Processor and minutes of a study, and of its best trial with all seeds the medians: result, network alone."""
     study = Study.read(ROOT / "benchmarks" / "tune" / "studies" / file)
     undisturbed = _undisturbed()
     trials = [[_newest(undisturbed, study, study.words(combination), seed) for seed in study.seeds]
               for combination in study.combinations()]
     best = max((trial for runs in trials if len(trial := [run for run in runs if run]) == len(study.seeds)),
                key=lambda runs: statistics.median(run["value"] for run in runs))
-    return (study.minutes, statistics.median(run["value"] for run in best),
+    return (processor(best[0]), study.minutes, statistics.median(run["value"] for run in best),
             statistics.median(run["final"]["policy.optimal"] for run in best))
 
 
@@ -170,22 +171,25 @@ def every_game() -> str:
     rows = []
     for (game, minutes, reference, simulations), results in found.items():
         learned = trained[game, minutes]
-        rows.append((game, f"{minutes:g}", *(number(statistics.median(line["runs"][0][key] for line in learned))
-                                             for key in ("rows", "steps")),
+        processors = ", ".join(dict.fromkeys(map(processor, learned)))
+        rows.append((game, f"{minutes:g}", processors, *(
+            number(statistics.median(line["runs"][0][key] for line in learned)) for key in ("rows", "steps")),
                      reference, simulations, str(len(results)), _spread(results)))
-    header = ("game", "minutes", "rows", "steps", "measured by", "simulations", "seeds", "optimal moves, or score")
+    header = ("game", "minutes", "2 cores of", "rows", "steps", "measured by", "simulations", "seeds",
+              "optimal moves, or score")
     return f"{table(header, rows)}\n\n{sources(newest.values())}"
 
 
-def of_the_longest(game: str, *wanted: tuple[str, str]) -> tuple[float, *tuple[float, ...]]:
-    """The most minutes of this game for which the table has all of (reference, simulations), and their medians.
+def of_the_longest(game: str, *wanted: tuple[str, str]) -> tuple[str, float, *tuple[float, ...]]:
+    """The most minutes of this game for which the table has all of (reference, simulations): processor and medians.
 
     A training whose matches are still to come is passed over.
     """
     found, trained = _measured(_newest_of_the_table())
     minutes = max(minutes for name, minutes in trained
                   if name == game and all((game, minutes, *one) in found for one in wanted))
-    return minutes, *(statistics.median(found[game, minutes, *one]) for one in wanted)
+    return (processor(trained[game, minutes][0]), minutes,
+            *(statistics.median(found[game, minutes, *one]) for one in wanted))
 
 
 def _newest_of_the_table() -> dict[str, Line]:
@@ -199,7 +203,8 @@ def _of_studies(game: str) -> dict[str, Line]:
     found: dict[str, Line] = {}
     for line in _undisturbed():
         final = line.get("final", {})
-        if line["settings"] != digest_of(f"experiment={game}") or not ALSO_MEASURED.keys() <= final.keys():
+        is_preset = line["settings"] == digest_of(f"experiment={game}")
+        if not is_preset or line["minutes"] < LEAST_MINUTES or not ALSO_MEASURED.keys() <= final.keys():
             continue
         label = f"{game} {line['minutes']:g} minutes seed {line['seed']}"
         measured = {name.removesuffix(".optimal"): {"optimal": final[name]} for name in ALSO_MEASURED}

@@ -370,22 +370,28 @@ class SharedTable:
     def sum(self, values: NDArray[np.float32] | NDArray[np.float64], seconds: float) -> None:
         """As `gather`, the sum of all rows [N] in the place of the own one: the same bits on all ranks."""
 
+TowerSizes = tuple[int, int, int, int, int, int, int, int, int, bool]
+"""Planes, height, width, actions, filters, blocks, policy_filters, value_filters, value_hidden, is_policy_by_cell."""
+
 class Int8Tower:
     """A small residual tower whose 3x3 convolutions are of 8 bits: network/int8_tower.h.  One thread at a time."""
 
     @staticmethod
-    def make(
-        way: str, planes: int, height: int, width: int, actions: int, filters: int, blocks: int, policy_filters: int,
-        value_filters: int, value_hidden: int, is_policy_by_cell: bool,
-    ) -> Int8Tower | None:
-        """Without weights; None where there are no loops for so many filters, or `way` is not one of `int8_ways`."""
+    def make(way: str, sizes: TowerSizes) -> Int8Tower | None:
+        """Without weights; None where there are no loops for so many filters, or `way` is not one of `int8_ways`.
+
+        ValueError for a size below 1.
+        """
     def set_stem(self, weights: NDArray[np.float32], bias: NDArray[np.float32], steps: float) -> None:
         """[F, C, 3, 3], [F], and steps of 8 bits a unit of its output.  ValueError for other sizes, as all of these."""
     def set_layer(
         self, layer: int, weights: NDArray[np.int8], slope: NDArray[np.float32], shift: NDArray[np.float32],
         steps: float,
     ) -> None:
-        """[F, F, 3, 3], and [F] that make a number of a sum; 0 steps: a block's first layer, whose number has them."""
+        """[F, F, 3, 3], and [F] that make a number of a sum.
+
+        `steps` is 0 for a block's first layer, whose slope and shift have them.
+        """
     def set_policy(
         self, features: NDArray[np.float32], features_bias: NDArray[np.float32], output: NDArray[np.float32],
         output_bias: NDArray[np.float32],
@@ -404,11 +410,8 @@ class Int8Tower:
 class FloatTower:
     """A small residual tower of floats: network/float_tower.h.  One thread at a time."""
 
-    def __init__(
-        self, planes: int, height: int, width: int, actions: int, filters: int, blocks: int, policy_filters: int,
-        value_filters: int, value_hidden: int, is_policy_by_cell: bool,
-    ) -> None:
-        """Without weights; ValueError unless the filters are a multiple of 16."""
+    def __init__(self, sizes: TowerSizes) -> None:
+        """Without weights; ValueError for a size below 1, and unless the filters are a multiple of 16."""
     def set_layer(self, layer: int, weights: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
         """[F, C, 3, 3] of layer 0, [F, F, 3, 3] of the others, and [F]; ValueError for other sizes, as all of these."""
     def set_policy(
@@ -447,7 +450,7 @@ def convolution_forward(
     is_bf16: bool, sizes: tuple[int, int, int, int, int, int], x: int, kernels: int, strides: tuple[int, int, int],
     y: int, way: str,
 ) -> None:
-    """Computes y, the 3x3 convolution of x: network/convolution_step.h, network/amx_convolution.h.
+    """Computes y, the 3x3 convolution of x: network/winograd_convolution.h, network/amx_convolution.h.
 
     `sizes`: boards, height, width, inputs, outputs, threads.  At these addresses x and y are [boards, height, width,
     inputs] and [..., outputs] of bf16 or float, and the kernels, of float, lie by strides of output, input and tap.
@@ -459,7 +462,10 @@ def convolution_backward(
     strides: tuple[int, int, int], adds: bool, x_gradient: int, kernel_gradients: int,
     gradient_strides: tuple[int, int, int], way: str,
 ) -> None:
-    """The way back, of the same shapes; the address of the gradient of x may be 0.  `adds`: to what is there."""
+    """Computes the gradients of x and of the kernels from that of y, in the same shapes; `x_gradient` may be 0.
+
+    `adds`: the gradient of x is added to what is there.
+    """
 
 def norm_relu_fits(is_bf16: bool, rows: int, channels: int) -> bool:
     """Whether the next two take so many rows of so many channels: network/norm_relu.h."""

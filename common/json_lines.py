@@ -1,6 +1,7 @@
 """Files of JSON lines, one object each, which are only appended to."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,20 @@ def read_json_lines(path: Path) -> Iterator[Object]:
 
 def append_json_line(path: Path, content: Object) -> None:
     """Appends a line; OSError if the disk refuses."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(content) + "\n")
+    append_line(path, json.dumps(content))
+
+
+def append_line(path: Path, line: str) -> None:
+    """The same with a line that was made before.
+
+    What a kill or a full disk has left of another one becomes a damaged line of its own.
+    """
+    with path.open("a+b") as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.write(line.encode() + b"\n")
 
 
 def heal_json_lines(path: Path, judge: Callable[[list[Object]], list[bool]] = lambda lines: [True] * len(lines)) -> int:

@@ -4,6 +4,7 @@ Where the file is lost or damaged, or cannot be written, the measurement is made
 """
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -61,16 +62,27 @@ def find_choice(path: Path, key: str) -> MeasuredChoice | None:
     try:
         choice = MeasuredChoice(**_read(path).get(key, {}))
         return choice if choice.name in choice.rates and str(choice) else None
-    except (TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         return None
 
 
-def keep_choice(path: Path, key: str, choice: MeasuredChoice) -> None:
-    """Writes the answer; nothing happens if the disk refuses it."""
-    kept = dict(list(_read(path).items())[1 - MOST_KEPT:]) | {key: asdict(choice)}
+def keep_choice(path: Path, key: str, choice: MeasuredChoice, *, replaces: bool = True) -> MeasuredChoice:
+    """Writes the answer under this key, and returns the one that counts: without `replaces` an earlier one.
+
+    Several processes may measure at once; what one of them writes is lost to none.  If the disk refuses, each has its
+    own answer.
+    """
     with contextlib.suppress(OSError):  # no home, or a full disk: the next process measures again
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(kept).encode())
+        with path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not replaces and (earlier := find_choice(path, key)) is not None:
+                return earlier
+            kept = _read(path)
+            kept.pop(key, None)  # the newest stands last
+            newest = list(kept.items())[-(MOST_KEPT - 1):]
+            write_atomically(path, json.dumps(dict([*newest, (key, asdict(choice))])).encode())
+    return choice
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _write_folder(directory: Path, step: int, files: dict[str, bytes]) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     for leftover in directory.glob(".*.part"):  # of a process that was killed; one at a time owns a run directory
         shutil.rmtree(leftover, ignore_errors=True)
-    final = directory / f"{step:09d}"
+    final = checkpoint_path(directory, step)
     temporary = directory / f".{final.name}.{os.getpid()}.part"
     try:
         temporary.mkdir()
@@ -136,6 +136,11 @@ def whole_checkpoints(directory: Path) -> Iterator[Found]:
     for path in checkpoint_paths(directory):
         with contextlib.suppress(_Damaged):
             yield Found(_read(path), path, ())
+
+
+def checkpoint_path(directory: Path, step: int) -> Path:
+    """Where the checkpoint of this step is, or would be."""
+    return directory / f"{step:09d}"
 
 
 def checkpoint_paths(directory: Path) -> list[Path]:
@@ -231,7 +236,7 @@ def go_back(directory: Path, step: int) -> tuple[Checkpoint, list[Path]]:
     """
     newest = load_latest(directory)
     assert newest is not None, directory
-    old = load_checkpoint(directory / f"{step:09d}").checkpoint
+    old = load_checkpoint(checkpoint_path(directory, step)).checkpoint
     of_learner = ("learner", "version", "version_step", "scales", "refused")
     facts = {**newest.checkpoint.facts, **{name: old.facts[name] for name in of_learner}}
     made = Checkpoint(step, old.tensors, facts, newest.checkpoint.extra)

@@ -16,8 +16,8 @@ from torch import Tensor
 from shusaku.common import _core
 from shusaku.learner.shared_table import ROW_BYTES, open_table
 
-# That a call within a step may wait for the others, who are at the same step: a rank that does not come has lost its
-# machine or hangs.  Between two steps rank 0 may be waiting for games, as long as that takes.
+# A call within a step waits so long for the other ranks, which are at the same step: one that does not come has lost
+# its machine or hangs.  Between two steps rank 0 may be waiting for games, as long as that takes.
 STEP_SECONDS = 30.0
 IDLE_DAYS = 365.0
 MEET_SECONDS = 60.0  # for ranks that are all there to find each other

@@ -19,7 +19,7 @@ from torch import Tensor
 from shusaku.common._core import Game
 from shusaku.common.network.network import Network
 from shusaku.common.network.packed_bits import PackedBits
-from shusaku.common.network.target import Target, total_loss
+from shusaku.common.network.target import Target, step_metrics, total_loss
 from shusaku.learner.ema import Average
 from shusaku.learner.optimizers import take_step
 from shusaku.learner.step_program import StepProgram
@@ -184,10 +184,8 @@ class DeviceStep:
             self._step(is_finite)
             self._count(is_finite)
             self._sum_up(is_finite, {
-                "steps": torch.ones_like(loss), "grad_norm": norm, "loss/total": loss,
-                **{f"loss/{name}": value for name, value in losses.items()},
-                **{f"{target.name}/{name}": rows.mean() for target in self._targets
-                   for name, rows in target.metrics(predictions[target.name], labels).items()}})
+                "steps": torch.ones_like(loss), "grad_norm": norm,
+                **step_metrics(loss, losses, predictions, labels, self._targets)})
 
     def _step(self, is_finite: Tensor) -> None:
         for group in self._optimizer.param_groups:

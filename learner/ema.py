@@ -30,7 +30,7 @@ class Average:
         torch._foreach_lerp_(list(self.own.values()), list(self.live.values()), 1 - decay)
 
     def next_decay(self) -> float:
-        """Of the next update."""
+        """The decay of the next update."""
         return min(self._decay, (1 + self.steps) / (10 + self.steps))
 
     def tensors(self) -> Tensors:

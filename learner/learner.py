@@ -1,5 +1,6 @@
 """One gradient step after another: predict, compare with the targets, step, average, publish."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from shusaku.common.messages import Weights
 from shusaku.common.network import convolution_choice
 from shusaku.common.network.fingerprint import planes_fingerprint
 from shusaku.common.network.network import Network, load_tensors
-from shusaku.common.network.target import total_loss
+from shusaku.common.network.target import step_metrics, total_loss
 from shusaku.common.network.targets import make_targets
 from shusaku.common.network.tower import evaluation_tensors
 from shusaku.common.network.weights import is_finite, tower_shape
@@ -322,6 +323,12 @@ class Learner:
         self._bad_steps = 0
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
 
+    def go_back(self, state: LearnerState) -> None:
+        """`restore` after a divergence: at half of the lower rate, or the same batches would diverge again."""
+        factor = self.rate_factor
+        self.restore(state)
+        self.rate_factor = min(factor, self.rate_factor) * 0.5
+
     def _differentiate(
         self, observations: Tensor, labels: dict[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
@@ -389,10 +396,10 @@ class Learner:
     def _add_metrics(
         self, loss: Tensor, losses: dict[str, Tensor], predictions: dict[str, Tensor], labels: dict[str, Tensor]
     ) -> None:
-        metrics = {"loss/total": loss} | {f"loss/{name}": value for name, value in losses.items()}
-        for target in self._targets:
-            for name, rows in target.metrics(predictions[target.name], labels).items():
-                metrics[f"{target.name}/{name}"] = rows.mean()
+        self._accumulate(step_metrics(loss, losses, predictions, labels, self._targets))
+
+    def _accumulate(self, metrics: Mapping[str, Tensor]) -> None:
+        """Adds what a step has measured to the sums."""
         for name, value in metrics.items():
             self._sums[name] = self._sums[name] + value.detach() if name in self._sums else value.detach()
         self._summed += 1

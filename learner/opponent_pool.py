@@ -29,7 +29,7 @@ class OpponentPool:
         self.trouble = ""  # why the newest version that was to join did not
 
     def versions(self) -> list[int]:
-        """Of the members, oldest first."""
+        """The versions of the members, oldest first."""
         if not self._directory.is_dir():
             return []
         found = (_NAME.fullmatch(path.name) for path in self._directory.iterdir())
@@ -58,8 +58,9 @@ class OpponentPool:
         """
         self._read_steps()
         for version in [version for version, step in self._steps.items() if step > weights.step]:
-            del self._steps[version]
-            self._path(version).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # tried again at the next publication
+                self._path(version).unlink(missing_ok=True)
+                del self._steps[version]
         newest = max(self._steps.values(), default=-self._every)
         if weights.step - newest < self._every:
             return

@@ -194,10 +194,7 @@ class PolicyGradient(Learner):
             "reinforce/score": torch.tensor((mean + 1) / 2),
             "reinforce/pool": torch.tensor(float(len(self._pool.versions()))),
         }
-        for name, value in metrics.items():
-            value = value.detach().float().cpu()
-            self._sums[name] = self._sums[name] + value if name in self._sums else value
-        self._summed += 1
+        self._accumulate({name: value.float().cpu() for name, value in metrics.items()})
 
 
 def load_policy(network: Network, weights: Weights) -> None:

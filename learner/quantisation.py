@@ -19,6 +19,7 @@ from torch import Tensor
 
 from shusaku.common.hardware import cpu_has_bf16
 from shusaku.common.messages import Weights
+from shusaku.common.network.rounding import INPUT_STEPS, rounded_kernel
 from shusaku.common.network.torch_tower import TorchTower
 from shusaku.common.network.tower import TowerShape, quantised_layers
 from shusaku.common.network.weights import folded_tensors
@@ -100,14 +101,13 @@ class _Quantised(TorchTower):
         super().load(weights)
         folded = folded_tensors(weights, self._tower)
         for name, scale in self._scales.items():
-            kernel = torch.from_numpy(np.array(folded[f"{name}.weight"]))  # [outputs, inputs, 3, 3]
-            step = kernel.abs().amax((1, 2, 3)).clamp_min(1e-12) / 127  # [O]
-            self.tensors[f"{name}.weight"].copy_((kernel / step[:, None, None, None]).round())
-            self._steps[name] = (step * (scale / 255))[None, :, None, None]
+            integers, step = rounded_kernel(folded[f"{name}.weight"])
+            self.tensors[f"{name}.weight"].copy_(torch.from_numpy(integers.astype(np.float32)))
+            self._steps[name] = torch.from_numpy(step.reshape(1, -1, 1, 1)) * (scale / INPUT_STEPS)
 
     def convolution(self, x: Tensor, name: str) -> Tensor:
         if name not in self._scales:
             return super().convolution(x, name)
-        x = (x * (255 / self._scales[name])).round_().clamp_(0, 255)
+        x = (x * (INPUT_STEPS / self._scales[name])).round_().clamp_(0, INPUT_STEPS)
         products = F.conv2d(x, self.tensors[f"{name}.weight"], padding=1).float()
         return products.mul_(self._steps[name]).add_(self.tensors[f"{name}.bias"][:, None, None]).to(self.type)

@@ -138,7 +138,7 @@ class LearnerActor(RemoteWorker):
         return self._training.weights() if self._training else None
 
     def troubles(self) -> Sequence[str]:
-        """Of its replay and its disk."""
+        """What is wrong with its replay, its disk and its pool of opponents."""
         troubles = self._training.troubles() if self._training else []
         return [*troubles, self._pool.trouble] if self._pool is not None and self._pool.trouble else troubles
 

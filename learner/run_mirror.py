@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from shusaku.common.durable_files import write_atomically
 from shusaku.common.errors import ResumeError
+from shusaku.common.json_lines import append_line
 from shusaku.learner.checkpoints import (
     FIRST_WEIGHTS,
     WEIGHTS,
@@ -78,11 +79,10 @@ class RunFiles:
 
     def append_version(self, line: str) -> None:
         """See `Files`."""
-        if line.rstrip("\n") == self._last:  # the answer to the first call was lost
+        if line == self._last:  # the answer to the first call was lost
             return
-        with (self._directory / VERSIONS).open("a", encoding="utf-8") as file:
-            file.write(line)
-        self._last = line.rstrip("\n")
+        append_line(self._directory / VERSIONS, line)
+        self._last = line
 
     def write_checkpoint(self, step: int, files: Mapping[str, bytes]) -> None:
         """See `Files`."""

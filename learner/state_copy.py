@@ -27,8 +27,9 @@ class LearnerState:
     """Everything that decides the next step, as plain arrays and numbers."""
 
     tensors: dict[str, dict[str, NDArray[Any]]]  # of network, average, optimizer and random
-    facts: dict[str, float]  # step, average_steps, rate_factor; scale/<layer> where publications are rounded;
-    # by_core/<layer> of convolutions
+    # step, average_steps, rate_factor, first_step; scale/<layer> where publications are rounded; by_core/<layer> of
+    # convolutions
+    facts: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,10 +51,12 @@ SLOW_SECONDS = 30.0  # that a checkpoint may be written before it is shown
 WAIT_SECONDS = 0.02  # between two tries to draw rows that are not there yet
 RETRY_SECONDS = 1.0  # between two tries to publish the first version
 CLOSE_SECONDS = 10.0  # for the checkpoint that is being written when the loop is given up
+ROLL_BACK_SECONDS = 60.0  # for the one that is being written when the run goes back to the newest
 # Before the name of a target: its loss on games that are never learned from, and on the others.
 MEASURED = ("test/", "train/")
-PEEKED_ROWS, FINAL_PEEKS = 2048, 8  # rows of one measurement, and measurements at the end of a run,
-MEASURE_SECONDS = 3.0  # which is not to take longer, because a signal may wait for the checkpoint
+PEEKED_ROWS = 2048  # of one measurement
+FINAL_PEEKS = 8  # measurements at the end of a run
+MEASURE_SECONDS = 3.0  # that they may take, because a signal may wait for the checkpoint
 MAX_NOTES = 100  # kept for a driver that does not ask
 NOT_FINITE = "the averaged network, or what it answers, is not finite"
 NO_CHECKPOINT = "no checkpoint was written: {}; the earlier ones are untouched, the run goes on"
@@ -310,9 +312,14 @@ class TrainingLoop:
         """
         deadline = time.monotonic() + seconds
         self._end_checkpoint(deadline)
-        if self._writing is None:
+        for _ in range(2):  # again after a rollback, which has a lower rate to keep, and the games of now
+            if self._writing is not None:
+                break
+            rollbacks = self._rollbacks
             self._begin_checkpoint()
             self._end_checkpoint(deadline)
+            if self._rollbacks == rollbacks:
+                break
         if self._writing is not None:
             self._note(GIVEN_UP.format(seconds, self._saved_step))
             self._writing = None  # the thread ends with the process, and the next start removes what it left
@@ -410,15 +417,16 @@ class TrainingLoop:
 
         Diverged if there is none, or if its network cannot be published either.
         """
+        if self._writing is not None:  # a checkpoint newer than those on the disk, whose thread removes older ones
+            self._activity.wait("waiting until the disk has the checkpoint", "disk")
+            wait([self._writing], timeout=ROLL_BACK_SECONDS)
         found = load_latest(self._directory / "checkpoints")
         if found is None:
             raise cause
         with self._lock:
             self._rollbacks += 1
         self._note(f"rolled back to the last checkpoint: {cause}")
-        factor = self.learner.rate_factor
-        self.learner.restore(LearnerState(found.checkpoint.tensors, found.checkpoint.facts["learner"]))
-        self.learner.rate_factor = min(factor, self.learner.rate_factor) * 0.5
+        self.learner.go_back(LearnerState(found.checkpoint.tensors, found.checkpoint.facts["learner"]))
         weights = self.learner.publish(self.versions.newest + 1)
         if weights is None:
             raise Diverged(f"{NOT_FINITE}, and that of the newest checkpoint, step {self.learner.step_count:,}, is not "

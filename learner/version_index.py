@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from shusaku.common.durable_files import write_atomically
-from shusaku.common.json_lines import Object, heal_json_lines, read_json_lines
+from shusaku.common.json_lines import Object, append_line, heal_json_lines, read_json_lines
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import weights_to_bytes
 
@@ -29,23 +29,22 @@ class VersionIndex:
         self.newest = max(self.steps, default=0) + self.damaged
 
     def append(self, weights: Weights) -> None:
-        """Records that these weights were published; OSError, and nothing changed, if the disk does not take it."""
+        """Records that these weights were published; OSError, and they do not count, if the disk does not take it."""
         assert weights.version > self.newest, f"version {weights.version} after {self.newest}"
         line = _line(weights)
         self._keep(line)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(line)
+        append_line(self._path, line)
         self.newest = weights.version
         self.steps[weights.version] = weights.step
 
     def restore(self, published: Iterable[Weights]) -> int:
         """Adds the lines of these publications that are missing; returns how many they were."""
-        lines = {int(line["version"]): json.dumps(line) + "\n" for line in read_json_lines(self._path)}
+        lines = {int(line["version"]): json.dumps(line) for line in read_json_lines(self._path)}
         absent = [weights for weights in published if weights.version not in lines]
         missing = {weights.version: _line(weights) for weights in absent}
         self.steps |= {weights.version: weights.step for weights in absent}
         lines |= missing
-        text = "".join(lines[version] for version in sorted(lines))
+        text = "".join(lines[version] + "\n" for version in sorted(lines))
         write_atomically(self._path, text.encode())
         self.newest = max([self.newest, *lines])
         return len(missing)
@@ -66,4 +65,4 @@ def _ascends(lines: list[Object]) -> list[bool]:
 
 def _line(weights: Weights) -> str:
     digest = hashlib.sha256(weights_to_bytes(weights)).hexdigest()
-    return json.dumps({"version": weights.version, "step": weights.step, "sha256": digest}) + "\n"
+    return json.dumps({"version": weights.version, "step": weights.step, "sha256": digest})

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import yaml
 
+from benchmarks.lib import ROOT
 from benchmarks.tune.foreign_load import ForeignLoad
 from benchmarks.tune.screening import screening_runs, standard_error
 from benchmarks.tune.study import Ledger, Runs, Study, conduct, digest_of
@@ -101,6 +103,46 @@ def test_a_study_that_was_killed_goes_on(tmp_path: Path, trainer: list[str], mon
     assert len(calls(tmp_path)) == 9, "only the run that failed was made twice"
     assert made(asked, tmp_path / "runs", 0, trainer) == rows
     assert len(calls(tmp_path)) == 9
+
+
+def test_a_study_that_is_ended_ends_its_training(tmp_path: Path, trainer: list[str]) -> None:
+    """Which would be work beside the next one, and hold its directory."""
+    (tmp_path / "trainer.py").write_text(SLEEPER)
+    study(tmp_path, choices=CHOICES)
+    command = ["-c", SCRIPT, str(tmp_path / "a_study.yaml"), str(tmp_path / "runs"), *trainer]
+    process = subprocess.Popen([sys.executable, *command], cwd=ROOT)
+    begun = tmp_path / "begun"
+    deadline = time.monotonic() + 60
+    while not begun.exists() or not begun.read_text():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(30) == 143
+    assert (tmp_path / "ended").exists(), "it was told, and could write its checkpoint"
+    assert not psutil.pid_exists(int(begun.read_text()))
+    assert "what the training says" in (tmp_path / "runs" / "stderr.log").read_text()
+
+
+SLEEPER = '''
+import os, pathlib, signal, sys, time
+here = pathlib.Path(__file__)
+def end(number, frame):
+    here.with_name("ended").touch()
+    sys.exit(143)
+signal.signal(signal.SIGTERM, end)
+print("what the training says", file=sys.stderr, flush=True)
+here.with_name("begun").write_text(str(os.getpid()))
+time.sleep(60)
+'''
+SCRIPT = '''
+import signal, sys
+from pathlib import Path
+from benchmarks.tune.study import Runs, Study, conduct, end_by_signal
+signal.signal(signal.SIGTERM, end_by_signal)
+asked, folder = Study.read(Path(sys.argv[1])), Path(sys.argv[2])
+conduct(asked, folder, 0, Runs(asked, folder, sys.argv[3:]))
+'''
 
 
 def test_all_trials_have_had_a_seed_before_the_next_begins(tmp_path: Path, trainer: list[str]) -> None:
@@ -237,6 +279,13 @@ def test_matches(tmp_path: Path, trainer: list[str]) -> None:
     ({"choices": {"x": [[]]}, "metric": "match", "match": ["second.no_such=1"]}, "match: .*no_such"),
     ({"choices": {"x": [[]]}, "seeds": 3}, "seeds=3: must be a list of whole numbers"),
     ({"ranges": {"learner.learning_rate": {"lo": 1}}}, "low and high"),
+    ({"ranges": {"learner.learning_rate": {"low": "3e-4", "high": 3e-3}}}, "low='3e-4' is no number; YAML"),
+    ({"ranges": {"learner.learning_rate": {"low": True, "high": 3e-3}}}, "low=True is no number"),
+    ({"choices": [["learner.learning_rate=0.1"]]}, "each has a name"),
+    ({"choices": {"x": []}}, "each has a name"),
+    ({"choices": {"x": [[]]}, "base": "experiment=tic_tac_toe"}, "base is a list of settings"),
+    ({"choices": {"x": [[]]}, "minutes": "5"}, "minutes a number"),
+    ({"choices": {"x": [[]]}, "minutes": 0}, "minutes a number"),
 ])
 def test_a_file_that_cannot_be_meant_is_refused(tree: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):

@@ -78,15 +78,17 @@ class MatchResult:
             pairs.setdefault(game.number // 2, []).append(game.points)
         return pairs
 
-    def pair_outcomes(self) -> list[int]:
-        """How many pairs brought the first player 0, 1/2, 1, 3/2 and 2 points, of the pairs before the first open one.
+    def whole_pairs(self) -> dict[int, list[float]]:
+        """Those before the first open pair: games that end early are short ones, and often of one result."""
+        pairs = self.pairs()
+        numbers = itertools.takewhile(lambda number: len(pairs.get(number, ())) == 2, itertools.count())
+        return {number: pairs[number] for number in numbers}
 
-        Games that end early are short ones, and often of one result, so a pair counts only after all before it.
-        """
-        counts, pairs, number = [0] * 5, self.pairs(), 0
-        while len(pairs.get(number, ())) == 2:
-            counts[round(2 * sum(pairs[number]))] += 1
-            number += 1
+    def pair_outcomes(self) -> list[int]:
+        """How many whole pairs brought the first player 0, 1/2, 1, 3/2 and 2 points."""
+        counts = [0] * 5
+        for points in self.whole_pairs().values():
+            counts[round(2 * sum(points))] += 1
         return counts
 
     def forfeits(self, player: int) -> dict[str, int]:

@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from shusaku.actors.arena.players import Player, RandomPlayer, SearchPlayer
+from shusaku.actors.arena.strength import strength_search
 from shusaku.actors.evaluators.dummies import UniformEvaluator
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.common._core import Game
-from shusaku.common.config.schema import Config
+from shusaku.common.config.schema import Config, RaterConfig
 from shusaku.common.config.search import MctsConfig, SearchConfig, rows_a_step
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import network_config
@@ -45,6 +46,14 @@ def load_evaluators(config: Config, game: Game, weights: Weights, games_at_once:
         evaluator.load(weights)
         evaluators.append(evaluator)
     return evaluators
+
+
+def rating_search(search: SearchConfig, rater: RaterConfig) -> SearchConfig:
+    """How a version is searched for its rating, while it trains and by `shusaku rate`, or it would be two players.
+
+    `search`: that of the run's self-play; no more simulations than it has.
+    """
+    return strength_search(search, min(search.simulations, rater.simulations))
 
 
 def version_player(

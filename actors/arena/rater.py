@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from shusaku.actors.arena.arena import Arena
-from shusaku.actors.arena.entrants import anchor_player, load_evaluators, version_player
+from shusaku.actors.arena.entrants import anchor_player, load_evaluators, rating_search, version_player
 from shusaku.actors.arena.players import Player
 from shusaku.actors.arena.rating_log import (
     KEPT,
@@ -27,7 +27,7 @@ from shusaku.actors.arena.rating_log import (
     version_of,
 )
 from shusaku.actors.arena.ratings import Ratings, rate
-from shusaku.actors.arena.strength import StoppedError, strength_search
+from shusaku.actors.arena.strength import StoppedError
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
@@ -144,10 +144,8 @@ class Rater:
             self.trouble = f"{meeting.first} against {meeting.second} could not be written: {error}"
 
     def _version(self, name: str, evaluators: list[Evaluate], seed: int) -> Player:
-        search = self._config.search
-        search = strength_search(search, min(search.simulations, self._config.rater.simulations))
-        return version_player(name, self._game, search, evaluators, games_at_once=self._config.rater.games, seed=seed,
-                              should_stop=self._should_stop)
+        return version_player(name, self._game, rating_search(self._config.search, self._config.rater), evaluators,
+                              games_at_once=self._config.rater.games, seed=seed, should_stop=self._should_stop)
 
     def _opponent(self, name: str, seed: int) -> Player:
         games = self._config.rater.games

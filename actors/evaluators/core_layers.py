@@ -8,7 +8,7 @@ from shusaku.common.network.tower import Tensors, TowerShape
 
 
 class CoreSizes(NamedTuple):
-    """The arguments of the core's towers, in their order."""
+    """What the core's towers are made of."""
 
     planes: int
     height: int
@@ -33,15 +33,15 @@ def core_sizes(tower: TowerShape) -> CoreSizes | None:
 
 def policy_tensors(constants: Tensors) -> list[Any]:
     """What `set_policy` takes, of the folded tensors of `common.network.tower`."""
-    return _of(constants, "heads.policy", "features", "output")
+    return _layer_tensors(constants, "heads.policy", "features", "output")
 
 
 def number_tensors(constants: Tensors, head: str) -> list[Any]:
     """What `set_value` and `set_score` take, in the same way."""
-    return _of(constants, f"heads.{head}", "features", "hidden", "output")
+    return _layer_tensors(constants, f"heads.{head}", "features", "hidden", "output")
 
 
-def _of(constants: Tensors, head: str, *layers: str) -> list[Any]:
+def _layer_tensors(constants: Tensors, head: str, *layers: str) -> list[Any]:
     """Weights and bias of each layer of a head."""
     return [np.ascontiguousarray(constants[f"{head}.{layer}.{part}"])
             for layer in layers for part in ("weight", "bias")]

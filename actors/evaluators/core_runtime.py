@@ -1,4 +1,4 @@
-"""The network on a CPU by the core, where weights have what 8 bits need, and by another runtime where they have not."""
+"""The network on a CPU: by the core if the weights have the scales of 8 bits, else by another runtime."""
 
 from collections.abc import Callable, Mapping
 

@@ -36,8 +36,8 @@ class CoreFloatRuntime:
         self.inputs: Inputs = np.zeros((batch_size, h, w, c), np.float32)
         self.policy: NDArray[np.float32] = np.zeros((batch_size, tower.num_actions), np.float32)
         self.values: NDArray[np.float32] = np.zeros(batch_size, np.float32)
-        shapes = {"ownership": (batch_size, h, w), "score": (batch_size,)}
-        self.heads: dict[str, NDArray[np.float32]] = {head: np.zeros(shapes[head], np.float32) for head in tower.heads}
+        self.heads: dict[str, NDArray[np.float32]] = {
+            head: np.zeros(shape, np.float32) for head, shape in tower.head_shapes(batch_size).items()}
 
     def load(self, weights: Weights) -> None:
         """Uses these weights from now on; ValueError, and no change, if they belong to another tower."""
@@ -65,4 +65,4 @@ def core_float_runtimes(tower: TowerShape, precision: Precision) -> Callable[[in
     sizes = core_sizes(tower)
     if precision.name != "fp32" or not core_floats_are_fastest() or sizes is None or sizes.filters % FILTERS:
         return None
-    return lambda batch_size: CoreFloatRuntime(FloatTower(*sizes), tower, batch_size, precision)
+    return lambda batch_size: CoreFloatRuntime(FloatTower(sizes), tower, batch_size, precision)

@@ -9,16 +9,15 @@ not full takes as long as its rows (`python -m benchmarks.speed.core_towers int8
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import Inputs
 from shusaku.actors.evaluators.core_layers import core_sizes, number_tensors, policy_tensors
 from shusaku.common._core import Int8Tower, int8_ways
+from shusaku.common.network.rounding import INPUT_STEPS, rounded_kernel
 from shusaku.common.network.tower import Tensors, TowerShape, quantised_layers
 
 WAY = next(iter(int8_ways()), "")  # the fastest; empty: none
 MOST_FILTERS = {"amx": 128, "vnni": 48}  # of the core's loops, as far as they are faster than OpenVINO
-STEPS = 255  # of the input of a convolution, from 0 to its scale
 
 
 class CoreInt8Tower:
@@ -33,13 +32,13 @@ class CoreInt8Tower:
         sizes = core_sizes(tower)
         if sizes is None or tower.heads or sizes.filters > MOST_FILTERS.get(WAY, 0):
             return None
-        core = Int8Tower.make(WAY, *sizes)
+        core = Int8Tower.make(WAY, sizes)
         return None if core is None else cls(core, tower)
 
     def load(self, constants: Tensors, scales: dict[str, float]) -> None:
         """The folded tensors of `common.network.tower`, and the scale of each quantised layer."""
         layers = quantised_layers(self._tower)
-        steps = [STEPS / scales[layer] for layer in layers]
+        steps = [INPUT_STEPS / scales[layer] for layer in layers]
         self._core.set_stem(constants["stem.weight"], constants["stem.bias"], steps[0])
         for number, layer in enumerate(layers):
             kernel, bias = constants[f"{layer}.weight"], constants[f"{layer}.bias"]
@@ -56,9 +55,3 @@ class CoreInt8Tower:
     def run(self, inputs: Inputs, rows: int, policy: Any, values: Any) -> None:
         """Planes [S, H, W, C] -> logits [S, A] and values [S] of the first rows; the GIL is released."""
         self._core.run(inputs, rows, policy, values)
-
-
-def rounded_kernel(kernel: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """255 steps around 0 for [F, I, 3, 3], and the size of a step of each output channel [F, 1, 1, 1]."""
-    step = np.maximum(np.abs(kernel).max((1, 2, 3), keepdims=True), 1e-12).astype(np.float32) / np.float32(127)
-    return np.round(kernel / step).astype(np.int8), step

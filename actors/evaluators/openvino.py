@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import Inputs, channels_last, input_type
-from shusaku.actors.evaluators.int8_tower import rounded_kernel
 from shusaku.actors.evaluators.openvino_package import op, ov
 from shusaku.common.hardware import Precision, cpu_has_bf16
 from shusaku.common.messages import Weights
+from shusaku.common.network.rounding import rounded_kernel
 from shusaku.common.network.tower import SCORE_SCALE, Shape, Tensors, TowerShape, folded_shapes
 from shusaku.common.network.weights import folded_tensors
 
@@ -51,8 +51,8 @@ class OpenVINORuntime:
         self.inputs: Inputs = self._input.data.view(input_type(self.precision))
         self.policy: NDArray[np.float32] = self._policy.data  # [S, A]
         self.values: NDArray[np.float32] = self._value.data.reshape(batch_size)  # [S]
-        shapes = {"ownership": [batch_size, h, w], "score": [batch_size]}
-        self._heads = {head: ov.Tensor(ov.Type.f32, ov.Shape(shapes[head])) for head in tower.heads}
+        self._heads = {head: ov.Tensor(ov.Type.f32, ov.Shape(list(shape)))
+                       for head, shape in tower.head_shapes(batch_size).items()}
         self.heads: dict[str, NDArray[np.float32]] = {head: tensor.data for head, tensor in self._heads.items()}
         self.inputs.fill(0)
         self._template = _template(tower, batch_size, self.precision)

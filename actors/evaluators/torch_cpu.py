@@ -32,8 +32,7 @@ class TorchRuntime:
         self.inputs: Inputs = bits.numpy().view(input_type(precision.name))
         self.policy: NDArray[np.float32] = self._policy.numpy()
         self.values: NDArray[np.float32] = self._value.numpy().reshape(batch_size)
-        shapes = {"ownership": (batch_size, h, w), "score": (batch_size,)}
-        self._heads = {head: torch.zeros(shapes[head]) for head in tower.heads}
+        self._heads = {head: torch.zeros(shape) for head, shape in tower.head_shapes(batch_size).items()}
         self.heads: dict[str, NDArray[np.float32]] = {head: tensor.numpy() for head, tensor in self._heads.items()}
 
     def load(self, weights: Weights) -> None:

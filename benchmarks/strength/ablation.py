@@ -9,11 +9,9 @@ and then goes on to the next cut.  A line of results/ablation.jsonl for each; wh
 import argparse
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
-from benchmarks.lib import read_results, record
+from benchmarks.lib import read_results, record, run_shusaku
 from benchmarks.strength.methods import METHODS, PLAIN
 from shusaku.actors.arena.strength import measure
 from shusaku.actors.arena.strength_sets import strength_set
@@ -53,9 +51,7 @@ def train(method: str, seed: int, millions: float, directory: Path) -> None:
         "experiment=connect_four", *settings_of(method), f"run.dir={directory}", f"run.seed={seed}",
         f"run.evaluations={round(millions * 1e6)}", "run.minutes=100000", "strength.enabled=false",
     ]
-    command = [str(Path(sys.executable).parent / "shusaku"), "local", *overrides, "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
-    summary = json.loads(done.stdout.splitlines()[-1])
+    summary = run_shusaku(["local", *overrides])
     if summary["evaluations"] > 1.02e6 * millions:
         raise SystemExit(f"{directory} went on to {summary['evaluations']:,} evaluations, so its network says nothing "
                          f"of {millions:g} M; ask for all cuts at once, from the first one on, with another --runs")

@@ -13,7 +13,6 @@ then or always, and else any move.  The results come from othello_solver.cpp, wh
 
 import argparse
 import random
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.strength.othello_solver import compiled, solve_boards
 from shusaku.actors.arena.solvers import play_on_copy
 from shusaku.common._core import Game, Position
 
@@ -57,13 +57,6 @@ def main() -> int:
     FILE.write_text(text, encoding="ascii")
     print(f"wrote {text.count(chr(10)) - 1:,} positions to {FILE.name}")
     return 0
-
-
-def compiled(folder: Path) -> Path:
-    """The solver, built there."""
-    solver, source = folder / "solver", Path(__file__).with_name("othello_solver.cpp")
-    subprocess.run(["g++", "-std=c++20", "-O3", "-march=native", str(source), "-o", str(solver)], check=True)
-    return solver
 
 
 def make_positions(solver: Path) -> list[str]:
@@ -135,9 +128,7 @@ def solve(solver: Path, candidates: Sequence[Candidate]) -> list[str]:
     """The results of every legal move of each position."""
     asked = [play_on_copy(position, action) for position, _ in candidates for action in position.legal_actions]
     cells = ["".join(".XO"[stone] for stone in stones(position).ravel()) for position in asked]
-    text = "".join(f"{number} {board}\n" for number, board in enumerate(cells))
-    said = subprocess.run([str(solver)], input=text, capture_output=True, text=True, check=True).stdout
-    values = iter(int(line.split()[1]) for line in said.splitlines())
+    values = iter(solve_boards(solver, cells))
     return ["".join("DLW"[next(values)] for _ in position.legal_actions) for position, _ in candidates]
 
 

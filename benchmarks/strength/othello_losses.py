@@ -1,7 +1,7 @@
 """Where the games of an Othello 6x6 match that its first player did not win went wrong, by exact solution.
 
     shusaku match ... match.file=games.jsonl
-    python benchmarks/strength/othello_losses.py games.jsonl [--empty 22]
+    python -m benchmarks.strength.othello_losses games.jsonl [--empty 22]
 
 Every position of such a game with at most so many empty squares is solved (othello_solver.cpp, compiled here; 22 take
 three minutes for 23 games).  Prints how many were lost, drawn or won for the first player there, and at how many empty
@@ -10,13 +10,13 @@ squares it gave away what it had.
 
 import argparse
 import json
-import subprocess
 import tempfile
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.strength.othello_solver import compiled, solve_boards
 from shusaku.common._core import Game
 
 NAMES = {-1: "lost", 0: "drawn", 1: "won"}
@@ -65,13 +65,8 @@ def solve(games: list[dict[str, Any]], empty: int) -> list[Solved]:
             if left <= empty:
                 rows.append((game["game"], left, (position.to_play == 0) == game["first_moves_first"], cells))
             position.play(position.from_move(move))
-    source = Path(__file__).with_name("othello_solver.cpp")
     with tempfile.TemporaryDirectory() as folder:
-        solver = Path(folder) / "solver"
-        subprocess.run(["g++", "-std=c++20", "-O3", "-march=native", str(source), "-o", str(solver)], check=True)
-        asked = "".join(f"{i} {row[3]}\n" for i, row in enumerate(rows))
-        said = subprocess.run([str(solver)], input=asked, capture_output=True, text=True, check=True).stdout
-    values = [int(line.split()[1]) for line in said.splitlines()]
+        values = solve_boards(compiled(Path(folder)), [cells for *_, cells in rows])
     return [
         Solved(game, left, value if is_first else -value)
         for (game, left, is_first, _), value in zip(rows, values, strict=True)

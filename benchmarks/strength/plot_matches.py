@@ -7,11 +7,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from shusaku.common.json_lines import read_json_lines
+
 
 def main(results: Path, run: Path, picture: Path) -> None:
     """Score against plain UCT with 1,000 rollouts by minutes of training; the lines of name `curve`."""
     lines = [json.loads(text) for text in results.read_text(encoding="utf-8").splitlines()]
-    metrics = [json.loads(text) for text in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    metrics = list(read_json_lines(run / "metrics.jsonl"))
     matches = [line["runs"][0] for line in lines if line["name"] == "curve"]
     points = sorted((minutes_of(match["first"]["step"], metrics), match["score"]) for match in matches)
     figure = Figure(figsize=(7, 4), layout="constrained")

@@ -23,6 +23,7 @@ import numpy as np
 
 from benchmarks.lib import ROOT, record
 from shusaku.actors.arena.rating_log import RATINGS
+from shusaku.common.json_lines import read_json_lines
 from shusaku.deploy.run.control_client import ControlClient, ControlUnavailable
 
 SETTLE_SECONDS = 3.0  # at the begin of a window, for what the actors counted before it
@@ -59,6 +60,8 @@ def measure(run: Path, process: "subprocess.Popen[bytes]", options: argparse.Nam
     client = connect(run, process)
     time.sleep(options.warm_up)
     while not games_rated(run):
+        if process.poll() is not None:
+            raise SystemExit(f"the run ended with exit code {process.returncode} before a version was rated")
         time.sleep(1.0)
     ratios, games = [], {True: 0, False: 0}
     for pair in range(options.pairs):
@@ -92,9 +95,7 @@ def status_of(client: ControlClient) -> dict[str, dict[str, dict[str, int]]]:
 
 
 def games_rated(run: Path) -> int:
-    path = run / RATINGS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return sum(len(pair) for line in lines for pair in json.loads(line)["points"])
+    return sum(len(pair) for line in read_json_lines(run / RATINGS) for pair in line["points"])
 
 
 def searches_per_second(client: ControlClient, seconds: float, is_rating: bool) -> float:

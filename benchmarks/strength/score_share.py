@@ -11,14 +11,13 @@ import json
 import shlex
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.lib import record
+from benchmarks.lib import record, run_shusaku
 
 GNUGO = "gnugo --mode gtp --chinese-rules --capture-all-dead --positional-superko --level 1"
 
@@ -39,9 +38,8 @@ def play(share: float, opponent: list[str], games: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "games.jsonl"
         words = ["match", "game=go", "game.size=9", "first.checkpoint=shipped", f"first.search.score_share={share:g}",
-                 "first.search.simulations=64", *opponent, f"games={games}", f"match.file={file}", "--json"]
-        done = subprocess.run([sys.executable, "-m", "shusaku", *words], stdout=subprocess.PIPE, text=True, check=True)
-        report = json.loads(done.stdout.splitlines()[-1])
+                 "first.search.simulations=64", *opponent, f"games={games}", f"match.file={file}"]
+        report = run_shusaku(words)
         won, lost = margins(file.read_text().splitlines())
     names = ("score", "wins", "draws", "losses", "elo", "elo_low", "elo_high")
     return {"share": share, "opponent": shlex.join(opponent), "games": games, **{name: report[name] for name in names},

@@ -35,13 +35,11 @@ from shusaku.common.config.search import PolicyOnlyConfig
 from shusaku.common.messages import GameRecord, Weights
 from shusaku.common.network.weights import load_weights
 from shusaku.common.search import Evaluate, search_options, search_positions, step
-from shusaku.deploy.run.change_over import is_of_one_process
 from shusaku.deploy.run.chosen_weights import find_weights
+from shusaku.deploy.run.run_games import games_of_run
 from shusaku.deploy.run.saved_config import POLICIES_FOLDER, find_config
 from shusaku.deploy.run.text_table import text_table
 from shusaku.deploy.run.value_policies import POLICIES
-from shusaku.deploy.run.window_copy import read_window
-from shusaku.deploy.run.window_server import known_identity, window_server
 from shusaku.replay.record_log import RecordLog
 from shusaku.replay.row_window import is_test_game
 
@@ -103,10 +101,10 @@ def _of_tests(run: Path, share: float) -> Iterator[Judged]:
 
 def _games_of(run: Path) -> list[bytes]:
     """The encoded games of a run of either wiring, oldest first."""
-    if is_of_one_process(run):
-        return list(RecordLog(run / "records").iterate())
-    with window_server(Config(), run) as url:
-        return list(read_window(url, known_identity(run)[0]))
+    config = Config()
+    config.run.dir = str(run)
+    with games_of_run(config) as data:
+        return list(data)
 
 
 def _of_records(directory: Path, seed: int) -> Iterator[Judged]:

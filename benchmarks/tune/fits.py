@@ -38,7 +38,7 @@ from shusaku.common.network.targets import make_targets
 from shusaku.common.search import search_positions
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.run.chosen_weights import find_weights
-from shusaku.learner.checkpoints import checkpoint_paths, load_checkpoint
+from shusaku.learner.checkpoints import checkpoint_path, load_checkpoint, load_latest
 from shusaku.learner.learner import Learner
 from shusaku.learner.state_copy import LearnerState
 from shusaku.replay.row_window import RowWindow
@@ -57,7 +57,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=700_000)
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--anew", action="store_true", help="begin with an untrained network")
-    parser.add_argument("--checkpoint", default="", help="a step whose checkpoint the run still has; else the newest")
+    parser.add_argument("--checkpoint", dest="step", type=int, metavar="STEP",
+                        help="whose checkpoint the run still has; without it the newest")
     parser.add_argument("--record", action="store_true", help=f"append the result to benchmarks/results/{FILE}")
     options = parser.parse_intermixed_args()
     torch.set_num_threads(1)  # as a learner beside actors; two fits may run side by side, each with `taskset`
@@ -68,9 +69,10 @@ def main() -> None:
                               make_targets(config.learner), config.run.seed), player.game, config.learner)
     if not options.anew:
         folder = options.run / "checkpoints"
-        path = folder / options.checkpoint if options.checkpoint else max(checkpoint_paths(folder))
-        checkpoint = load_checkpoint(path).checkpoint
-        learner.restore(LearnerState(checkpoint.tensors, checkpoint.facts["learner"]))
+        found = load_latest(folder) if options.step is None else load_checkpoint(checkpoint_path(folder, options.step))
+        if found is None:
+            parser.error(f"{options.run} has no checkpoint")
+        learner.restore(LearnerState(found.checkpoint.tensors, found.checkpoint.facts["learner"]))
     before = {} if options.anew else measured(player.game, learner, window, config)
     print(before, flush=True)
     begin = time.perf_counter()

@@ -43,7 +43,7 @@ class ForeignLoad:
         return foreign / seconds
 
     def so_far(self) -> tuple[float, float]:
-        """Seconds since the start, and processor seconds that others have used in them, up to the last look."""
+        """Seconds since the start, and processor seconds that others have used in them, or we since the last look."""
         return time.monotonic() - self._began, max(0.0, busy_seconds() - self._busy - self._own_total)
 
     def _run(self) -> None:

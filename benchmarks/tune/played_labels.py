@@ -28,6 +28,7 @@ from shusaku.common.config.schema import Config, InferenceConfig, SelfPlayConfig
 from shusaku.common.messages import GameRecord, RowKind
 from shusaku.deploy.run.chosen_weights import find_weights, search_of_run
 from shusaku.deploy.run.saved_config import read_config
+from shusaku.learner.checkpoints import checkpoint_path
 
 FILE = "played_labels.jsonl"
 BATCH = 64  # games at once, as in self-play
@@ -50,7 +51,8 @@ class Solved(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUN", type=Path, help="a run directory of connect four")
-    parser.add_argument("--checkpoint", default="", help="a step whose checkpoint the run still has; else the newest")
+    parser.add_argument("--checkpoint", dest="step", type=int, metavar="STEP",
+                        help="whose checkpoint the run still has; without it the newest")
     parser.add_argument("--games", type=int, default=384, help=f"in whole rounds of {BATCH}")
     parser.add_argument("--positions", type=int, default=4, help="of each game")
     parser.add_argument("--seed", type=int, default=1)
@@ -59,7 +61,7 @@ def main() -> None:
     saved = read_config(options.run)
     if saved["game"]["name"] != "connect_four":
         parser.error(f"{options.run} is a run of {saved['game']['name']}; the solver knows connect four alone")
-    source = options.run / "checkpoints" / options.checkpoint if options.checkpoint else options.run
+    source = options.run if options.step is None else checkpoint_path(options.run / "checkpoints", options.step)
     games = list(played_games(source, saved, options.games, options.seed))
     learner = saved["learner"]
     solved = list(solved_positions(games, options.positions, options.seed, learner["value_lambda"],

@@ -40,6 +40,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -121,6 +122,12 @@ class Study:
         return study
 
     def _check_shapes(self, path: Path) -> None:
+        if not _is_words(self.base) or not _is_number(self.minutes) or self.minutes <= 0:
+            raise UsageError(f"{path}: base={self.base!r}, minutes={self.minutes!r}: base is a list of settings, such "
+                             "as [experiment=connect_four], and minutes a number above 0")
+        if not isinstance(self.choices, dict) or not all(map(_is_lists_of_words, self.choices.values())):
+            raise UsageError(f"{path}: choices={self.choices!r}: each has a name and a list of lists of settings, such "
+                             "as averages: [[], [learner.ema_decay=0.999]]")
         if not isinstance(self.seeds, list) or not self.seeds or not all(isinstance(seed, int) for seed in self.seeds):
             raise UsageError(f"{path}: seeds={self.seeds}: must be a list of whole numbers, such as [1, 2, 3]")
         if not isinstance(self.ranges, dict) or not all(
@@ -128,6 +135,10 @@ class Study:
                 for limits in self.ranges.values()):
             raise UsageError(f"{path}: ranges={self.ranges}: each has low and high, and may have log or step, such as "
                              "learner.learning_rate: {low: 3.0e-4, high: 3.0e-3, log: true}")
+        for key, limits in self.ranges.items():
+            if no_numbers := [name for name in limits if name != "log" and not _is_number(limits[name])]:
+                raise UsageError(f"{path}: ranges: {key}: {no_numbers[0]}={limits[no_numbers[0]]!r} is no number; YAML "
+                                 "reads 3.0e-4 as one, and not 3e-4")
         try:
             compose(["first.checkpoint=x", *self.match] if self.match else [])
         except UsageError as error:
@@ -204,9 +215,16 @@ def _named(words: list[str]) -> str:
     return " ".join(words) or "as they are"
 
 
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
+
+
 def _is_lists_of_words(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(
-        isinstance(words, list) and all(isinstance(word, str) for word in words) for words in value)
+    return isinstance(value, list) and bool(value) and all(map(_is_words, value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Ledger:
@@ -223,7 +241,8 @@ class Ledger:
         return None
 
     def add(self, run: dict[str, Any]) -> None:
-        record(self._file, self._command, **run)
+        """A run that another ledger had keeps its command, machine, commit and date."""
+        record(self._file, run.get("command", self._command), **{key: run[key] for key in run if key != "command"})
 
 
 def processor_of(machine: str) -> str:
@@ -319,24 +338,32 @@ class Runs:
         """
         print("shusaku", *words, flush=True)
         before = json.loads(loads.read_text()) if loads and loads.exists() else []
-        process = subprocess.Popen([*self._trainer, *words, "--json"], cwd=ROOT, stdout=subprocess.PIPE,
-                                   stderr=subprocess.DEVNULL, text=True)
+        said = self._directory / "stderr.log"
+        said.parent.mkdir(parents=True, exist_ok=True)
+        with said.open("ab") as errors:
+            process = subprocess.Popen([*self._trainer, *words, "--json"], cwd=ROOT, stdout=subprocess.PIPE,
+                                       stderr=errors, text=True)
         load = ForeignLoad(process.pid)
         began = time.monotonic()
-        while True:
-            try:
-                output, _ = process.communicate(timeout=REMEMBER_SECONDS)
-                break
-            except subprocess.TimeoutExpired:
-                if loads:
-                    _write(loads, [*before, load.so_far()])
+        try:
+            while True:
+                try:
+                    output, _ = process.communicate(timeout=REMEMBER_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    if loads:
+                        _write(loads, [*before, load.so_far()])
+        except BaseException:  # a signal: the training writes its checkpoint, and goes on with the study
+            process.terminate()
+            process.wait()
+            raise
         now = time.monotonic() - began
         parts = [*before, (now, now * load.finish())]
         if loads:
             _write(loads, parts)
         if process.returncode:
-            sys.exit(f"shusaku {shlex.join(words)}: exit code {process.returncode}; mend it, and give the same command "
-                     "again")
+            sys.exit(f"shusaku {shlex.join(words)}: exit code {process.returncode}; {said} says why; mend it, and give "
+                     "the same command again")
         summary: dict[str, Any] = json.loads(output.splitlines()[-1])
         seconds = sum(part for part, _ in parts)
         return (seconds, sum(foreign for _, foreign in parts) / seconds), summary
@@ -436,6 +463,11 @@ def _row(words: list[str], results: list[dict[str, Any]], runs: Runs, *, is_prun
     }
 
 
+def end_by_signal(number: int, frame: Any) -> None:
+    """SystemExit, so that the training of the moment is ended, too."""
+    sys.exit(128 + number)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path)
@@ -446,6 +478,7 @@ def main() -> None:
     parser.add_argument("--record", action="store_true",
                         help=f"append each run to {RUNS_FILE} of the results, and the whole to studies.jsonl")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, end_by_signal)
     try:
         study = Study.read(options.study)
     except (UsageError, OSError, yaml.YAMLError) as error:

@@ -28,18 +28,18 @@ class GameConfig:
 class RunConfig:
     """Where a run lives and how long it lasts."""
 
-    dir: str = "runs/default"  # checkpoints, records, metrics; the same directory resumes
-    name: str = ""  # of its keys in Redis, a-z 0-9 -; empty: made from the directory's name and a random part
+    dir: str = "runs/default"  # checkpoints, records, metrics; not given: runs/EXPERIMENT or runs/GAME; again: goes on
+    name: str = ""  # names its keys in Redis, a-z 0-9 -; empty: the directory's name and a random part
     minutes: float = 20.0  # training time, summed over resumes, without set-up and final evaluation
-    evaluations: int = 0  # of self-play that end `shusaku local`, about, summed over resumes; 0: any number
-    seed: int = 1  # of games, sampling and initial weights
+    evaluations: int = 0  # `shusaku local` ends after about so many of self-play, over all resumes; 0: any number
+    seed: int = 1  # from which games, sampling and initial weights follow
     grow: list[str] = field(default_factory=list)  # [20:64x5]: from 20 minutes on the network has 64 filters, 5 blocks
-    http_port: int = 0  # on 127.0.0.1, of /healthz and /metrics; 0: any free one, which RUN_DIR/control.json names
+    http_port: int = 0  # port of /healthz and /metrics on 127.0.0.1; 0: a free one, which RUN_DIR/control.json names
     trackers: list[str] = field(default_factory=list)  # that metrics go to as well: mlflow, wandb (offline)
     resume: str = "auto"  # auto: go on where the directory stops; never: refuse a directory that holds a run
     checkpoint_seconds: float = 60.0  # between checkpoints; 0: only at the end
     keep_checkpoints: int = 3  # newest ones kept
-    max_outage_minutes: float = 60.0  # without a part that learning needs (Redis, …) until the run ends
+    max_outage_minutes: float = 60.0  # the run ends after so many without a part that learning needs (Redis, …)
     keep_every_minutes: float = 60.0  # of the older ones the last of each so many minutes stays, to go back to; 0: none
 
 
@@ -47,7 +47,7 @@ class RunConfig:
 class ActorsConfig:
     """The self-play actors."""
 
-    count: int = 0  # self-play actors (threads in one process); 0: one a core
+    count: int = 0  # self-play actors (threads in one process); auto (0): one a core, or what a cluster's learner takes
     cpus: float = 1.0  # CPUs that each claims on a cluster
     where: str = ""  # LABEL:VALUE of the nodes of Ray that play; empty: all, those without GPU and driver first
     games_per_actor: int = 64  # games side by side in one actor, and its network's batch; auto (0): measured at start
@@ -84,8 +84,8 @@ class InferenceConfig(OnDevice):
     gpus_per_server: float = 0.0  # of Ray's; auto (0): one, or half of one if the learner takes the other half
     deadline_ms: float = 2.0  # a server waits no longer than this for more positions
     runtime: str = "auto"  # openvino | torch; auto: these or the core; uniform | pseudo_random | simulated_gpu: none
-    simulated_gpu_batch_ms: float = 10.0  # runtime=simulated_gpu: what a batch takes, and
-    simulated_gpu_row_us: float = 0.0  # each row of it, used or not
+    simulated_gpu_batch_ms: float = 10.0  # a batch takes so long on the simulated GPU (runtime=simulated_gpu),
+    simulated_gpu_row_us: float = 0.0  # and each of its rows, used or not, so much longer
     simulated_gpu_batches: int = 0  # after which it fails for good, to see what a run does then; 0: never
     precision: str = "auto"  # fp32 | bf16 | fp16 (GPU) | int8 (CPU, if its error is small); auto: the fastest, measured
     device: str = "auto"  # cpu | cuda; auto: GPUs of a run, as `shusaku plan` says
@@ -156,7 +156,7 @@ class ReplayConfig:
     keep: str = "planes"  # planes | moves: replayed when a row is sampled, for a window that memory would not hold
     samples_per_position: float = 2.0  # how often a position is learned from
     surprise_weight: float = 0.0  # share of a game's draws that goes by KL(policy || prior) (KataGo: 0.5); 0: none
-    value_surprise_weight: float = 0.0  # and by how far the searches' next values were from the network's (0.1)
+    value_surprise_weight: float = 0.0  # and by later searches' values less the network's (KataGo: 0.1)
     url: str = ""  # redis://, rediss:// or unix:// of your server; empty: an own one in the run directory
     actor_url: str = ""  # as actors reach your server, where that differs: another user, another address
     url_file: str = ""  # a file of mode 600 that holds the URL; else SHUSAKU_REPLAY_URL of the environment is taken
@@ -245,7 +245,7 @@ class LearnerConfig(OnDevice):
     device: str = "auto"  # cpu | cuda; auto: a GPU of the run, as `shusaku plan` says
     gpus: float = 0.0  # of Ray's; auto (0): one, or half of one if an inference server takes the other half
     gpu_program: str = "auto"  # on a GPU: eager | compiled steps; auto: the faster ones, measured once
-    threads: int = 0  # of torch; 0: all cores in one process or of a node without the driver, else cores - actors
+    threads: int = 0  # of torch; auto (0): all cores in one process or of a node of its own, else cores - actors
     prefetch: int = 2  # mini-batches prepared ahead by a thread
     symmetries: bool = True  # a random symmetry of the game for every sampled row
     max_bad_steps: int = 5  # non-finite steps in a row before the last checkpoint is loaded again
@@ -258,7 +258,7 @@ class StrengthConfig:
     enabled: bool = True  # false: not at all while training
     simulations: int = 64  # of the search that is measured
     positions: int = 300  # of the committed set, the same ones every time
-    minutes: float = 5.0  # between measurements; every minute for the first five
+    minutes: float = 5.0  # between two measurements; in the first five minutes one a minute
     final: bool = True  # the full table and the picture at the end
 
 
@@ -274,7 +274,7 @@ class RaterConfig:
     simulations: int = 64  # of its searches in these games
     anchors: list[str] = field(default_factory=lambda: [*_ANCHORS])  # weakest first
     opening_plies: int = 4  # random legal ones that a pair of games begins with
-    share: float = 0.02  # of the processor time, over all cores of the node, that these games may take at most
+    share: float = 0.02  # these games take at most so much of the processor time of all cores of the node
     fill: int = 0  # shusaku rate: games that versions in checkpoints play against neighbours and anchors; 0: none
 
 
@@ -287,7 +287,7 @@ class GateConfig:
     score: float = 0.55  # share of the points, draws half, that a candidate must exceed
     simulations: int = 0  # of the searches in these games; 0: as many as search.simulations
     opening_plies: int = 4  # random legal ones that a pair of games begins with
-    share: float = 0.2  # of the actors' time that these games may take at most
+    share: float = 0.2  # these games take at most so much of the actors' time
 
 
 @dataclass
@@ -332,9 +332,9 @@ class MatchConfig:
     """How `shusaku match` plays; every opening is played twice, with sides swapped."""
 
     opening_plies: int = 4  # random legal ones that a pair of games begins with
-    move_seconds: float = 60.0  # that an engine may take for a move
-    start_seconds: float = 60.0  # and for an answer before its first game
-    engines: int = 0  # processes of an engine, each with a game of its own; 0: four a core, of which one a core thinks
+    move_seconds: float = 60.0  # longest time of an engine for a move
+    start_seconds: float = 60.0  # and for each answer before its first game
+    engines: int = 0  # processes of an engine, each with its own game; auto (0): four a core, one of them thinks
     file: str = ""  # of the games that ended: x.sgf, x.pgn, x.kif, x.kifu, x.csa; else one JSON object a line
     sprt: list[float] = field(default_factory=list)  # [elo0,elo1,alpha,beta]: the match ends when one is accepted
 
@@ -418,9 +418,9 @@ class Config:
     engine: EngineConfig = field(default_factory=EngineConfig)
     play: PlayConfig = field(default_factory=PlayConfig)
     view: ViewConfig = field(default_factory=ViewConfig)
-    games: int = 400  # of a match, an even number
+    games: int = 400  # games of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
-    file: str = ""  # that export or rollout writes
+    file: str = ""  # the file that export or rollout writes
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest
 
 

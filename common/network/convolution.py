@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from shusaku.common.network.convolution_choice import Convolution, is_core_faster
-from shusaku.common.network.core_convolution import TOGETHER, convolve_and_pass_by_core, convolve_by_core
+from shusaku.common.network.core_convolution import CHANNEL_MULTIPLE, convolve_and_pass_by_core, convolve_by_core
 
 
 def convolve(conv: nn.Conv2d, x: Tensor) -> Tensor:
@@ -13,7 +13,7 @@ def convolve(conv: nn.Conv2d, x: Tensor) -> Tensor:
 
 
 def convolve_and_pass(conv: nn.Conv2d, x: Tensor) -> tuple[Tensor, Tensor]:
-    """conv(x), and x for the skip of a block: with a gradient that the core adds to the convolution's."""
+    """conv(x), and x for the skip of a residual block, as `convolve_and_pass_by_core` says."""
     return convolve_and_pass_by_core(x, conv.weight) if _fits(conv, x) else (conv(x), x)
 
 
@@ -22,7 +22,7 @@ def _fits(conv: nn.Conv2d, x: Tensor) -> bool:
     return (torch.is_grad_enabled() and conv.training and x.device.type == "cpu"
             and conv.kernel_size == (3, 3) and conv.padding == conv.stride == conv.dilation == (1, 1)
             and conv.padding_mode == "zeros" and conv.groups == 1 and conv.bias is None
-            and conv.in_channels % TOGETHER == 0 and conv.out_channels % TOGETHER == 0
+            and conv.in_channels % CHANNEL_MULTIPLE == 0 and conv.out_channels % CHANNEL_MULTIPLE == 0
             and x.dtype is _type_of_step() and conv.weight.dtype is torch.float32
             and x.is_contiguous(memory_format=torch.channels_last) and is_core_faster(_asked(conv, x)))
 

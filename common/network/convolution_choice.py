@@ -68,7 +68,7 @@ def adopt(of_run: Mapping[str, bool]) -> None:
 
 
 def description() -> str:
-    """The newest measurement of this process, for the user; empty if nothing had to be measured."""
+    """The newest answer that was measured or cached, for the user; empty if a run brought all of them along."""
     newest = list(_measured.values())[-1:]
     return f"; 3x3 convolutions: {newest[0]}" if newest else ""
 
@@ -84,7 +84,7 @@ def is_core_faster(asked: Convolution) -> bool:
     key = _key(timed)
     if key not in _answers:
         _measured[key] = find_choice(user_cache(FILE), key) or _measure(timed, key)
-        _answers[key] = _measured[key].name == "core"
+        _answers[key] = _measured[key].name != "torch"
     return _answers[key]
 
 
@@ -95,16 +95,12 @@ def _key(timed: Convolution) -> str:
 
 
 def _measure(timed: Convolution, key: str) -> MeasuredChoice:
-    choice = choose_fastest(_rates(timed), "torch", UNIT)
-    path = user_cache(FILE)
-    # Ranks of one learner measure at once; the one that was first is right for all.
-    if find_choice(path, key) is None:
-        keep_choice(path, key, choice)
-    return find_choice(path, key) or choice
+    """Ranks of one learner measure at once; the one that was first is right for all."""
+    return keep_choice(user_cache(FILE), key, choose_fastest(_rates(timed), "torch", UNIT), replaces=False)
 
 
 def _rates(timed: Convolution) -> dict[str, float]:
-    """Boards a second of each, forward and backward."""
+    """Boards a second of torch's and of the core's way, forward and backward."""
     generator = torch.Generator().manual_seed(1)
     x, gradient = (
         torch.randn((timed.boards, channels, timed.height, timed.width), generator=generator)
@@ -112,7 +108,7 @@ def _rates(timed: Convolution) -> dict[str, float]:
         for channels in (timed.inputs, timed.outputs))
     kernels = torch.randn((timed.outputs, timed.inputs, 3, 3), generator=generator) / (9 * timed.inputs) ** 0.5
     kernels = kernels.contiguous(memory_format=torch.channels_last).requires_grad_()
-    ways: dict[str, Convolve] = {"torch": _by_torch, "core": convolve_by_core}
+    ways: dict[str, Convolve] = {"torch": _by_torch, WAY[timed.dtype]: convolve_by_core}
     seconds = {name: float("inf") for name in ways}
     with torch.enable_grad(), torch.autocast("cpu", enabled=False):
         for _ in range(ROUNDS):

@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from shusaku.common._core import convolution_backward, convolution_forward, convolution_ways
 
-TOGETHER = 16  # channels are a multiple of it
+CHANNEL_MULTIPLE = 16  # channels are a multiple of it
 WAY = {dtype: convolution_ways(dtype is torch.bfloat16)[0] for dtype in (torch.float32, torch.bfloat16)}
 _LAST = torch.channels_last
 
@@ -26,7 +26,11 @@ def convolve_by_core(x: Tensor, kernels: Tensor) -> Tensor:
 
 
 def convolve_and_pass_by_core(x: Tensor, kernels: Tensor) -> tuple[Tensor, Tensor]:
-    """The same, and x for a skip: on the way back the skip's gradient is added where the convolution's is written."""
+    """The same, and x for a skip.
+
+    On the way back the convolution's gradient is added to the skip's in the skip's own memory.  So what is added to the
+    second result has to be made from the first one, as in a residual block: an older skip would read what was added.
+    """
     y, passed = _PassingConvolution.apply(x, kernels)  # type: ignore[no-untyped-call]
     return y, passed
 

@@ -42,6 +42,18 @@ def total_loss(
     return _losses(predictions, batch, targets, batch["weight"] / batch["weight"].sum())
 
 
+def step_metrics(
+    loss: Tensor, losses: Mapping[str, Tensor], predictions: Mapping[str, Tensor], batch: Labels,
+    targets: Sequence[Target],
+) -> dict[str, Tensor]:
+    """What a gradient step measures: loss/total, loss/<target>, and <target>/<metric>, means over the rows."""
+    return {
+        "loss/total": loss, **{f"loss/{name}": value for name, value in losses.items()},
+        **{f"{target.name}/{name}": rows.mean() for target in targets
+           for name, rows in target.metrics(predictions[target.name], batch).items()},
+    }
+
+
 def summed_losses(
     predictions: Mapping[str, Tensor], batch: Labels, targets: Sequence[Target]
 ) -> tuple[Tensor, dict[str, Tensor]]:

@@ -82,6 +82,12 @@ class TowerShape:
                              "tower's policy has at least one for each cell; use network.tower=residual")
         return self.num_actions // (h * w)
 
+    def head_shapes(self, rows: int) -> dict[str, Shape]:
+        """What the further heads answer: ownership [S, H, W], score [S]."""
+        (_, h, w) = self.planes
+        shapes: dict[str, Shape] = {"ownership": (rows, h, w), "score": (rows,)}
+        return {head: shapes[head] for head in self.heads}
+
     @property
     def policy_output(self) -> Shape:
         """Outputs and inputs of the policy's last layer."""

@@ -51,8 +51,8 @@ def settle_precision(config: Config, directory: Path | None = None) -> tuple[Con
         except RunError:
             return config, None  # the usual precision does: no run has to wait for this, or to fail by it
         keep_choice(user_cache(FILE), key, choice)
-    if own and find_choice(own, own_key) is None:
-        keep_choice(own, own_key, choice)
+    if own:
+        keep_choice(own, own_key, choice, replaces=False)
     return replace_settings(config, inference=replace(config.inference, precision=choice.name)), choice
 
 

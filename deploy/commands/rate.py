@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shusaku.actors.arena.arena import Arena
-from shusaku.actors.arena.entrants import anchor_player, load_evaluators, version_player
+from shusaku.actors.arena.entrants import anchor_player, load_evaluators, rating_search, version_player
 from shusaku.actors.arena.players import Player
 from shusaku.actors.arena.rating_log import (
     Meeting,
@@ -23,10 +23,11 @@ from shusaku.actors.arena.rating_log import (
     version_of,
 )
 from shusaku.actors.arena.ratings import Ratings, rate
-from shusaku.actors.arena.strength import strength_search
+from shusaku.actors.opponents.process import FAULTS
 from shusaku.common.config.rules import ENGINES
 from shusaku.common.config.schema import Config, GameConfig, PlayerConfig
 from shusaku.common.errors import UsageError
+from shusaku.common.masking import mask_text, mask_tree
 from shusaku.common.messages import Weights
 from shusaku.deploy.match.players import ENGINES_A_CORE, make_parts
 from shusaku.deploy.run.chosen_weights import ChosenWeights, find_weights
@@ -74,19 +75,22 @@ class _Filler:
         self._config, self._directory, self._signals, self._stack = config, directory, signals, stack
         self._chosen: ChosenWeights = find_weights(config, "run.dir", config.run.dir)
         self._threads = config.actors.count or len(os.sched_getaffinity(0))
+        self._weights: dict[str, Weights] = {}  # of the kept versions, by name
 
     def play(self) -> None:
         """All missing games, written down for two players at a time; a signal leaves the rest for the next time."""
-        meetings = read_meetings(self._directory)
-        for weights, moment, opponent in self._missing(meetings):
+        meetings, versions = read_meetings(self._directory), self._kept()
+        self._weights = {version_name(weights.version): weights for weights, _ in versions}
+        for weights, moment, opponent in self._missing(meetings, versions):
             if self._signals.should_stop():
                 break
             self._meet(weights, moment, opponent, self._games(meetings, version_name(weights.version), opponent))
         self._signals.raise_received()
 
-    def _missing(self, meetings: list[Meeting]) -> Iterator[tuple[Weights, Moment, str]]:
-        versions = self._kept()
-        self._weights = {version_name(weights.version): weights for weights, _ in versions}
+    def _missing(
+        self, meetings: list[Meeting], versions: list[tuple[Weights, Moment]]
+    ) -> Iterator[tuple[Weights, Moment, str]]:
+        """Version, its moment, and an opponent that it owes games."""
         for number, (weights, moment) in enumerate(versions):
             opponents = [*self._config.rater.anchors]
             if number:
@@ -125,14 +129,18 @@ class _Filler:
             result = Arena(self._chosen.game, (first, second), games=games, seed=seed, games_at_once=at_once,
                            opening_plies=self._config.rater.opening_plies,
                            should_stop=self._signals.should_stop).play()
-        points = tuple(tuple(pair) for pair in result.pairs().values() if len(pair) == 2)
+        faulty = {game.number // 2: game.message for game in result.games if game.ended_by in FAULTS}
+        if faulty:
+            print(f"{opponent}: faults in {len(faulty)} pairs of games, which do not count; the first: "
+                  f"{next(iter(faulty.values()))}", file=sys.stderr)
+        points = tuple(tuple(pair) for number, pair in result.whole_pairs().items() if number not in faulty)
         if points:
             append_meeting(self._directory, Meeting(version_name(weights.version), opponent, points, moment))
 
     def _version(self, weights: Weights, games: int, seed: int) -> Player:
         config = copy(self._config)
         config.network, config.search = self._chosen.network, self._chosen.search
-        search = strength_search(self._chosen.search, self._config.rater.simulations)
+        search = rating_search(self._chosen.search, self._config.rater)
         evaluators = load_evaluators(config, self._chosen.game, weights, games, self._threads)
         return version_player(version_name(weights.version), self._chosen.game, search, evaluators,
                               games_at_once=games, seed=seed, should_stop=self._signals.should_stop)
@@ -153,8 +161,8 @@ class _Filler:
         engine = self._config.second
         limit = next((f" {name}={value}" for name in ("nodes", "depth", "movetime_ms")
                       if (value := getattr(engine, name))), "")
-        options = "".join(f" {name}={value}" for name, value in sorted(engine.options.items()))
-        return f"{engine.command}{limit}{options}"
+        options = "".join(f" {name}={value}" for name, value in sorted(mask_tree(dict(engine.options)).items()))
+        return f"{mask_text(engine.command)}{limit}{options}"
 
 
 def _table(ratings: Ratings, meetings: list[Meeting], directory: Path) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import lib, strength_results
+from benchmarks import lib, result_lines, strength_results
 from benchmarks.strength import elo_curve
 from benchmarks.strength_results import (
     at_equal_time,
@@ -70,10 +70,24 @@ def test_processors_of_one_name_are_told_apart(results: Path) -> None:
     assert rows[2][0].endswith("2 cores of X, AMX, m")
 
 
+@pytest.mark.parametrize(("machine", "said"), [
+    ("2 cores of AMD EPYC, 2.6 GHz, AVX-512 VNNI", "Zen 4"),
+    ("2 cores of AMD EPYC (Zen 5), 2.6 GHz, AVX-512 VNNI", "Zen 5"),
+    ("2 cores of AMD EPYC (Zen 3), 2.4 GHz", "Zen 3"), ("1 cores of AMD EPYC, 2.4 GHz", "Zen 1"),
+    ("2 cores of Intel(R) Xeon(R) Processor, 2.6 GHz, AMX, AVX-512 VNNI", "Intel Xeon with AMX"),
+    ("2 cores of X, 2.6 GHz", "X"), ("a machine", "a machine"),
+])
+def test_a_table_says_what_computed(machine: str, said: str) -> None:
+    assert result_lines.processor({"machine": machine}) == said
+
+
 def test_generations_of_one_name_are_told_apart() -> None:
     zen_5 = {"vendor_id": "AuthenticAMD", "cpu family": "26", "model": "2", "model name": "AMD EPYC"}
     assert lib.processor(zen_5) == "AMD EPYC (Zen 5)"
-    assert lib.processor({**zen_5, "cpu family": "25"}) == "AMD EPYC", "as in records of before"
+    assert lib.processor({**zen_5, "cpu family": "25", "model": "17"}) == "AMD EPYC", "Zen 4, as in records of before"
+    assert lib.processor({**zen_5, "cpu family": "25", "model": "1"}) == "AMD EPYC (Zen 3)"
+    assert lib.processor({**zen_5, "cpu family": "25", "model": "33"}) == "AMD EPYC (Zen 3)"
+    assert lib.processor({**zen_5, "cpu family": "23", "model": "1"}) == "AMD EPYC", "Zen 1"
     assert lib.processor({**zen_5, "model": "80"}) == "AMD EPYC", "may be of the next generation"
     assert lib.processor({**zen_5, "vendor_id": "other"}) == "AMD EPYC"
     assert lib.processor({}) == "unknown"
@@ -107,7 +121,7 @@ def test_the_best_trial_of_a_study_has_all_its_seeds(results: Path) -> None:
     write(results / "study_runs.jsonl", [
         {**study_run(list(words), seed, value), **study.identity(list(words), seed), "final": {"policy.optimal": seed}}
         for words, of_trial in values.items() for seed, value in enumerate(of_trial, 1)])
-    assert best_of_the_study("s.yaml") == (5, pytest.approx(0.7), 1.5), "the third one has a single seed"
+    assert best_of_the_study("s.yaml") == ("X", 5, pytest.approx(0.7), 1.5), "the third one has a single seed"
 
 
 def test_a_preset_that_has_changed_is_another_one(results: Path) -> None:
@@ -151,11 +165,11 @@ def test_a_game_has_a_row_for_each_reference_and_number_of_minutes(results: Path
                "runs": [{"policy": {"optimal": 4519 / 4520}, "search_64": {"optimal": 1.0}}]}]
     write(results / "strength_table.jsonl", lines)
     assert rows_of(every_game()) == [
-        ["hex_7", "20", "1,000", "20", "UCT 10000", "64", "3", "60.0 % (50.0 % – 70.0 %)"],
-        ["hex_7", "20", "1,000", "20", "UCT 10000, moving first", "64", "3", "90.0 % (80.0 % – 100.0 %)"],
-        ["tic_tac_toe", "1", "1,000", "20", "exact results", "network alone", "1", "99.98 %"],
-        ["tic_tac_toe", "1", "1,000", "20", "exact results", "64", "1", "100.0 %"]]
-    assert of_the_longest("hex_7", ("UCT 10000", "64")) == (20, 0.6)
+        ["hex_7", "20", "X", "1,000", "20", "UCT 10000", "64", "3", "60.0 % (50.0 % – 70.0 %)"],
+        ["hex_7", "20", "X", "1,000", "20", "UCT 10000, moving first", "64", "3", "90.0 % (80.0 % – 100.0 %)"],
+        ["tic_tac_toe", "1", "X", "1,000", "20", "exact results", "network alone", "1", "99.98 %"],
+        ["tic_tac_toe", "1", "X", "1,000", "20", "exact results", "64", "1", "100.0 %"]]
+    assert of_the_longest("hex_7", ("UCT 10000", "64")) == ("X", 20, 0.6)
 
 
 def test_a_study_of_the_preset_as_it_is_stands_in_the_table_of_every_game(results: Path) -> None:
@@ -165,7 +179,7 @@ def test_a_study_of_the_preset_as_it_is_stands_in_the_table_of_every_game(result
         {**study_run([], seed, 0.8, foreign), "settings": settings, "final": {**final, "policy.optimal": alone}}
         for seed, alone, settings, foreign in ((1, 0.6, preset, 0), (2, 0.7, preset, 0), (3, 0.1, other, 0),
                                                (4, 0.1, preset, 0.5))])
-    how = ["connect_four", "10", "2,000", "30", "exact results"]
+    how = ["connect_four", "10", "X", "2,000", "30", "exact results"]
     assert rows_of(every_game()) == [[*how, "network alone", "2", "65.0 % (60.0 % – 70.0 %)"],
                                      [*how, "64", "2", "80.0 % (80.0 % – 80.0 %)"],
                                      [*how, "400", "2", "90.0 % (90.0 % – 90.0 %)"]]
@@ -173,7 +187,7 @@ def test_a_study_of_the_preset_as_it_is_stands_in_the_table_of_every_game(result
     write(results / "strength_table.jsonl", [
         {"name": label, "runs": [{"rows": 4000, "steps": 30}]},
         {"name": f"{label} exactly", "runs": [{"policy": {"optimal": 0.8}}]}])
-    assert rows_of(every_game())[0][2:] == ["3,000", "30", "exact results", "network alone", "2",
+    assert rows_of(every_game())[0][3:] == ["3,000", "30", "exact results", "network alone", "2",
                                             "75.0 % (70.0 % – 80.0 %)"], "what was made for the table comes first"
 
 

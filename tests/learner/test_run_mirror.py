@@ -138,7 +138,11 @@ def test_a_version_that_the_run_directory_does_not_know_is_not_published(files: 
 
 
 def line(version: int) -> str:
-    return json.dumps({"version": version, "step": 10 * version, "sha256": "0" * 64}) + "\n"
+    return json.dumps({"version": version, "step": 10 * version, "sha256": "0" * 64})
+
+
+def lines(*versions: int) -> str:
+    return "".join(line(version) + "\n" for version in versions)
 
 
 def test_a_line_that_is_sent_again_stands_there_once(files: Faulty, tmp_path: Path) -> None:
@@ -147,16 +151,16 @@ def test_a_line_that_is_sent_again_stands_there_once(files: Faulty, tmp_path: Pa
     again = RunFiles(tmp_path / "run", 3, 0.0)  # the process was started again
     again.append_version(line(1))
     again.append_version(line(2))
-    assert (tmp_path / "run" / "versions.jsonl").read_text() == line(1) + line(2)
+    assert (tmp_path / "run" / "versions.jsonl").read_text() == lines(1, 2)
 
 
 def test_a_torn_line_is_put_aside_before_one_is_added(files: Faulty, tmp_path: Path) -> None:
     versions = tmp_path / "run" / "versions.jsonl"
-    versions.write_bytes(line(1).encode() + b'nonsense\n{"version": 2, "st\xff')
+    versions.write_bytes(lines(1).encode() + b'nonsense\n{"version": 2, "st\xff')
     again = RunFiles(tmp_path / "run", 3, 0.0)
     assert again.read().notes == ["versions.jsonl: 1 damaged lines were moved to versions.jsonl.damaged"]
     again.append_version(line(3))
-    assert versions.read_text() == line(1) + line(3)
+    assert versions.read_text() == lines(1, 3)
     assert again.read().notes == []
 
 
@@ -195,7 +199,7 @@ def test_a_learner_that_has_a_successor_writes_no_more(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     actor = RunFilesActor(str(tmp_path / "run"), 3, 0.0)
     actor.call(0, "append_version", line(1))
-    assert actor.call(1, "read").files["versions.jsonl"] == line(1).encode()
+    assert actor.call(1, "read").files["versions.jsonl"] == lines(1).encode()
     with pytest.raises(OSError, match="another learner has taken over the run directory"):
         actor.call(0, "append_version", line(2))
     actor.call(1, "append_version", line(2))

@@ -23,9 +23,9 @@ from shusaku.common.errors import ResumeError, UsageError
 from shusaku.common.messages import Control, Weights
 from shusaku.common.network import weights as weights_file
 from shusaku.common.network.weights import load_weights
-from shusaku.learner import checkpoints
+from shusaku.learner import checkpoints, training_loop
 from shusaku.learner.learner import Batch
-from shusaku.learner.state_copy import Diverged
+from shusaku.learner.state_copy import Diverged, LearnerState
 from shusaku.learner.training_loop import TrainingLoop, TrainingReport
 from shusaku.replay.backends import make_buffer
 from shusaku.replay.buffer import ReplayBuffer
@@ -412,6 +412,66 @@ def test_a_network_whose_answers_are_not_finite_is_rolled_back(tmp_path: Path, m
     [error] = errors
     assert "that of the newest checkpoint" in str(error)
     assert "learner.learning_rate" in str(error)
+
+
+def test_a_run_goes_back_to_the_checkpoint_that_is_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or that one, which is newer than the steps after the rollback, would be the newest for long."""
+    training = often_saved(tmp_path)
+    write, writes, goes_on = training_loop.write_checkpoint, threading.Event(), threading.Event()
+    written: list[int] = []
+
+    def write_slowly(directory: Path, checkpoint: checkpoints.Checkpoint) -> Path:
+        if training.report().saved_step >= 5 and not goes_on.is_set():
+            written.append(checkpoint.step)
+            writes.set()
+            assert goes_on.wait(20)
+        return write(directory, checkpoint)
+
+    monkeypatch.setattr(training_loop, "write_checkpoint", write_slowly)
+    restored: list[int] = []
+    go_back = training.learner.go_back
+
+    def note(state: LearnerState) -> None:
+        restored.append(int(state.facts["step"]))
+        go_back(state)
+
+    monkeypatch.setattr(training.learner, "go_back", note)
+    with running(training) as errors:
+        assert writes.wait(20)
+        publish = training.learner.publish
+        raised = threading.Event()
+
+        def diverge(version: int) -> Weights | None:
+            if not raised.is_set():
+                raised.set()
+                threading.Timer(0.3, goes_on.set).start()
+                raise Diverged("5 steps in a row were not finite")
+            return publish(version)
+
+        monkeypatch.setattr(training.learner, "publish", diverge)
+        until(training, lambda r: r.rollbacks == 1)
+    assert errors == []
+    assert restored == written
+
+
+def test_the_last_checkpoint_is_written_although_the_run_goes_back_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = often_saved(tmp_path)
+    with running(training) as errors:
+        until(training, lambda r: r.saved_step >= 5)
+        training.stop()
+    before = training.report()
+    answers = iter([False])
+    monkeypatch.setattr(training.learner, "answers_are_finite", lambda: next(answers, True))
+    training.checkpoint()
+    assert errors == []
+    assert training.report().rollbacks == before.rollbacks + 1
+    found = checkpoints.load_latest(tmp_path / "checkpoints")
+    assert found is not None
+    assert found.checkpoint.facts["learner"]["rate_factor"] == 0.5
 
 
 def test_steps_that_turn_out_to_be_bad_at_the_end_are_rolled_back(

@@ -6,21 +6,18 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
-
-#if defined(__x86_64__) && defined(__linux__)
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 #include "bindings/arrays.h"
 #include "network/amx_convolution.h"
-#include "network/convolution_step.h"
 #include "network/float_tower.h"
 #include "network/int8_tower.h"
 #include "network/norm_relu.h"
+#include "network/ways.h"
+#include "network/winograd_convolution.h"
 
 namespace shusaku {
 
@@ -30,24 +27,10 @@ namespace {
 
 using Address = std::uintptr_t;
 
-#if defined(__x86_64__)
-bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-}
-bool has_bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16") != 0; }
-bool has_vnni() { return has_avx512() && __builtin_cpu_supports("avx512vnni") != 0; }
-#else
-bool has_avx512() { return false; }
-bool has_bf16() { return false; }
-bool has_vnni() { return false; }
-#endif
-
-const NormKernels* kernels_of(bool is_bf16) { return !is_bf16 ? kNormFloat : has_bf16() ? kNormBf16 : nullptr; }
-
 NormRows rows_of(bool is_bf16, std::size_t rows, int channels, int threads) {
-  const NormKernels* kernels = kernels_of(is_bf16);
-  require(kernels != nullptr, "this processor has no bf16");
-  const NormRows found(*kernels, rows, channels, is_bf16 ? 2 : 4, threads);
+  const NormLoops* const loops = norm_loops(is_bf16);
+  require(loops != nullptr, "this processor has no bf16");
+  const NormRows found(*loops, rows, channels, is_bf16 ? 2 : 4, threads);
   require(found.fits(), std::to_string(rows) + " rows of " + std::to_string(channels) + " channels fill no registers");
   return found;
 }
@@ -61,90 +44,58 @@ T* at(Address address) {
 using Sizes = std::tuple<int, int, int, int, int, int>;
 using Strides = std::tuple<std::ptrdiff_t, std::ptrdiff_t, std::ptrdiff_t>;
 
-#if defined(__x86_64__) && defined(__linux__)
-// What the processor has of a matrix unit (Intel's manual of instructions, CPUID, leaf 7: AMX).
-enum : int { kAmxBf16 = 22, kAmxTile = 24, kAmxInt8 = 25 };
-bool has_matrix_unit(int feature) {
-  unsigned a = 0, b = 0, c = 0, bits = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &bits) != 0 && (bits >> feature & 1) != 0;
-}
-// Linux saves the unit's registers, 8 KiB, for a process that asks for it (Documentation/arch/x86/xstate.rst).
-bool has_amx() {
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;
-  static const bool is_permitted = has_bf16() && kAmx != nullptr && has_matrix_unit(kAmxTile) &&
-                                   has_matrix_unit(kAmxBf16) &&
-                                   syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  return is_permitted;
-}
-bool has_amx_int8() { return has_amx() && has_matrix_unit(kAmxInt8); }
-#else
-bool has_amx() { return false; }
-bool has_amx_int8() { return false; }
-#endif
-
-// How the core convolves in a gradient step.
-constexpr const char *kByAmx = "amx", *kByWinograd16 = "winograd_16", *kByWinograd8 = "winograd_8";
-
-std::vector<std::string> convolution_ways(bool is_bf16) {
-  std::vector<std::string> ways;
-  if (is_bf16 && has_amx()) ways.emplace_back(kByAmx);
-  if (has_avx512() && kWinograd512 != nullptr) ways.emplace_back(kByWinograd16);
-  ways.emplace_back(kByWinograd8);
-  return ways;
-}
-
 void require_way(bool is_bf16, const std::string& way) {
   const std::vector<std::string> ways = convolution_ways(is_bf16);
   require(std::find(ways.begin(), ways.end(), way) != ways.end(),
           way + ": not on this processor" + (is_bf16 ? ", of bf16" : ", of floats"));
 }
-const WinogradLoops& loops_of(const std::string& way) { return way == kByWinograd16 ? *kWinograd512 : kWinograd; }
 
 ConvolutionSizes checked_sizes(const Sizes& sizes) {
   const auto [boards, height, width, inputs, outputs, threads] = sizes;
-  require(boards >= 0 && height > 0 && width > 0 && inputs > 0 && outputs > 0 && inputs % 16 == 0 && outputs % 16 == 0,
+  require(boards >= 0 && height > 0 && width > 0,
+          std::to_string(boards) + " boards of " + std::to_string(height) + " x " + std::to_string(width) + " cells");
+  require(inputs > 0 && outputs > 0 && inputs % 16 == 0 && outputs % 16 == 0,
           std::to_string(inputs) + " inputs and " + std::to_string(outputs) + " outputs, not multiples of 16");
   return {boards, height, width, inputs, outputs, threads};
 }
 KernelStrides strides_of(const Strides& strides) {
   return {std::get<0>(strides), std::get<1>(strides), std::get<2>(strides)};
 }
-
-template <class T>
-void convolve(const WinogradLoops& loops, const ConvolutionSizes& sizes, Address x, Address kernels,
-              const Strides& strides, Address y) {
-  convolution_forward(loops, sizes, at<const T>(x), at<const float>(kernels), strides_of(strides), false, at<T>(y));
+ConstKernels kernels_at(Address address, const Strides& strides) {
+  return {at<const float>(address), strides_of(strides)};
 }
 
 template <class T>
-void convolve_back(const WinogradLoops& loops, const ConvolutionSizes& sizes, Address y_gradient, Address x,
-                   Address kernels, const Strides& strides, bool adds, Address x_gradient, Address kernel_gradients,
+void convolve(const std::string& way, const ConvolutionSizes& sizes, Address x, const ConstKernels& kernels,
+              Address y) {
+  winograd_convolution_forward(winograd_loops(way), sizes, at<const T>(x), kernels, false, at<T>(y));
+}
+
+template <class T>
+void convolve_back(const std::string& way, const ConvolutionSizes& sizes, Address y_gradient, Address x,
+                   const ConstKernels& kernels, bool adds, Address x_gradient, Address kernel_gradients,
                    const Strides& gradient_strides) {
-  convolution_backward(loops, sizes, at<const T>(y_gradient), at<const T>(x), at<const float>(kernels),
-                       strides_of(strides), adds, at<T>(x_gradient), at<float>(kernel_gradients),
-                       strides_of(gradient_strides));
+  winograd_convolution_backward(winograd_loops(way), sizes, at<const T>(y_gradient), at<const T>(x), kernels, adds,
+                                at<T>(x_gradient), at<float>(kernel_gradients), strides_of(gradient_strides));
 }
 
-// How the core convolves in 8 bits, the fastest way first.
-constexpr const char* kByVnni = "vnni";
+// The fields of TowerSizes.
+using Tower = std::tuple<int, int, int, int, int, int, int, int, int, bool>;
 
-std::vector<std::string> int8_ways() {
-  std::vector<std::string> ways;
-  if (has_vnni() && has_amx_int8()) ways.emplace_back(kByAmx);
-  if (has_bf16() && has_vnni()) ways.emplace_back(kByVnni);
-  return ways;
+TowerSizes sizes_of(const Tower& tower) {
+  const TowerSizes s = std::apply([](auto... sizes) { return TowerSizes{sizes...}; }, tower);
+  require(s.planes > 0 && s.height > 0 && s.width > 0 && s.actions > 0 && s.filters > 0 && s.blocks >= 0 &&
+              s.policy_filters > 0 && s.value_filters > 0 && s.value_hidden > 0,
+          "a size of a tower is below 1");
+  return s;
 }
 
-std::unique_ptr<Int8Tower> make_tower(const std::string& way, int planes, int height, int width, int actions,
-                                      int filters, int blocks, int policy_filters, int value_filters, int value_hidden,
-                                      bool is_policy_by_cell) {
+std::unique_ptr<Int8Tower> make_int8_tower(const std::string& way, const Tower& tower) {
+  const TowerSizes sizes = sizes_of(tower);
   const std::vector<std::string> ways = int8_ways();
   if (std::find(ways.begin(), ways.end(), way) == ways.end()) return nullptr;
-  const Int8Kernels* kernels = way == kByAmx ? int8_amx(filters) : int8_vnni(filters);
-  if (kernels == nullptr) return nullptr;
-  const TowerSizes sizes{planes, height,         width,         actions,      filters,
-                         blocks, policy_filters, value_filters, value_hidden, is_policy_by_cell};
-  return std::make_unique<Int8Tower>(*kernels, sizes);
+  const Int8Loops* const loops = int8_loops(way, sizes.filters);
+  return loops == nullptr ? nullptr : std::make_unique<Int8Tower>(*loops, sizes);
 }
 
 // Checks what all towers read and write.
@@ -225,9 +176,7 @@ void bind_heads(nb::class_<Tower>& tower) {
 
 void bind_network(nb::module_& m) {
   nb::class_<Int8Tower> int8_tower(m, "Int8Tower");
-  int8_tower
-      .def_static("make", &make_tower, "way"_a, "planes"_a, "height"_a, "width"_a, "actions"_a, "filters"_a, "blocks"_a,
-                  "policy_filters"_a, "value_filters"_a, "value_hidden"_a, "is_policy_by_cell"_a)
+  int8_tower.def_static("make", &make_int8_tower, "way"_a, "sizes"_a)
       .def(
           "set_stem",
           [](Int8Tower& tower, In<float, 4> weights, In<float, 1> bias, float steps) {
@@ -255,14 +204,12 @@ void bind_network(nb::module_& m) {
   float_tower
       .def(
           "__init__",
-          [](FloatTower* self, int planes, int height, int width, int actions, int filters, int blocks,
-             int policy_filters, int value_filters, int value_hidden, bool is_policy_by_cell) {
-            require(filters > 0 && filters % 16 == 0, std::to_string(filters) + " filters, not a multiple of 16");
-            new (self) FloatTower({planes, height, width, actions, filters, blocks, policy_filters, value_filters,
-                                   value_hidden, is_policy_by_cell});
+          [](FloatTower* self, const Tower& tower) {
+            const TowerSizes sizes = sizes_of(tower);
+            require(sizes.filters % 16 == 0, std::to_string(sizes.filters) + " filters, not a multiple of 16");
+            new (self) FloatTower(sizes);
           },
-          "planes"_a, "height"_a, "width"_a, "actions"_a, "filters"_a, "blocks"_a, "policy_filters"_a,
-          "value_filters"_a, "value_hidden"_a, "is_policy_by_cell"_a)
+          "sizes"_a)
       .def(
           "set_layer",
           [](FloatTower& tower, int layer, In<float, 4> weights, In<float, 1> bias) {
@@ -304,10 +251,10 @@ void bind_network(nb::module_& m) {
         const ConvolutionSizes own = checked_sizes(sizes);
         const nb::gil_scoped_release nogil;
         if (way == kByAmx)
-          amx_convolution_forward(*kAmx, own, at<const std::uint16_t>(x), at<const float>(kernels), strides_of(strides),
+          amx_convolution_forward(*kAmx, own, at<const std::uint16_t>(x), kernels_at(kernels, strides),
                                   at<std::uint16_t>(y));
         else
-          (is_bf16 ? convolve<std::uint16_t> : convolve<float>)(loops_of(way), own, x, kernels, strides, y);
+          (is_bf16 ? convolve<std::uint16_t> : convolve<float>)(way, own, x, kernels_at(kernels, strides), y);
       },
       "is_bf16"_a, "sizes"_a, "x"_a, "kernels"_a, "strides"_a, "y"_a, "way"_a);
   m.def(
@@ -320,20 +267,21 @@ void bind_network(nb::module_& m) {
         const nb::gil_scoped_release nogil;
         if (way == kByAmx) {
           amx_convolution_backward(*kAmx, own, at<const std::uint16_t>(y_gradient), at<const std::uint16_t>(x),
-                                   at<const float>(kernels), strides_of(strides), adds, at<std::uint16_t>(x_gradient),
+                                   kernels_at(kernels, strides), adds, at<std::uint16_t>(x_gradient),
                                    at<float>(kernel_gradients), strides_of(gradient_strides));
           return;
         }
         const auto run = is_bf16 ? convolve_back<std::uint16_t> : convolve_back<float>;
-        run(loops_of(way), own, y_gradient, x, kernels, strides, adds, x_gradient, kernel_gradients, gradient_strides);
+        run(way, own, y_gradient, x, kernels_at(kernels, strides), adds, x_gradient, kernel_gradients,
+            gradient_strides);
       },
       "is_bf16"_a, "sizes"_a, "y_gradient"_a, "x"_a, "kernels"_a, "strides"_a, "adds"_a, "x_gradient"_a,
       "kernel_gradients"_a, "gradient_strides"_a, "way"_a);
   m.def(
       "norm_relu_fits",
       [](bool is_bf16, std::size_t rows, int channels) {
-        const NormKernels* kernels = kernels_of(is_bf16);
-        return kernels != nullptr && NormRows(*kernels, rows, channels, is_bf16 ? 2 : 4, 1).fits();
+        const NormLoops* const loops = norm_loops(is_bf16);
+        return loops != nullptr && NormRows(*loops, rows, channels, is_bf16 ? 2 : 4, 1).fits();
       },
       "is_bf16"_a, "rows"_a, "channels"_a);
   m.def(

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "games/bf16.h"
 #include "games/game.h"
 
 namespace shusaku {
@@ -25,10 +26,7 @@ inline void expand_planes(const Shape& shape, const std::uint8_t* packed, const 
 }
 
 inline void set_number(float number, float& out) { out = number; }
-inline void set_number(float number, std::uint16_t& out) {  // bf16: to the nearest, ties to even
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(number);
-  out = std::uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
+inline void set_number(float number, std::uint16_t& out) { out = bf16_of(number); }
 
 // Numbers of one cell, or cells of one plane, that are written at once.
 constexpr int kTile = 16;

@@ -17,7 +17,7 @@ uint16_t bf16_of(float number) {
   return uint16_t(_mm_extract_epi16(reinterpret_cast<const __m128i&>(rounded), 0));
 }
 
-void kernels(const float* kernels, KernelStrides strides, int inputs, int outputs, uint16_t* packed) {
+void pack_kernels(const float* kernels, KernelStrides strides, int inputs, int outputs, uint16_t* packed) {
   for (int first = 0; first < outputs; first += 32)
     for (int row = 0; row < 3; ++row)
       for (int matrix = 0; matrix < row_matrices(inputs); ++matrix)
@@ -131,7 +131,7 @@ void interleave(const uint16_t* numbers, int channels, int pairs, uint16_t* inte
 }
 
 // Rows and columns of 16 x 16 numbers of 32 bits change places.
-[[gnu::always_inline]] inline void turn(__m512i (&rows)[16]) {
+[[gnu::always_inline]] inline void transpose_16x16(__m512i (&rows)[16]) {
   __m512i other[16];
   for (int i = 0; i < 16; i += 2) {
     other[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
@@ -162,7 +162,7 @@ void transpose(const uint16_t* numbers, int channels, int matrices, uint16_t* tr
       __m512i rows[16];
       for (int i = 0; i < 16; ++i)
         rows[i] = pair_at(numbers + ptrdiff_t(32 * matrix + 2 * i) * channels + channel, channels);
-      turn(rows);
+      transpose_16x16(rows);
       for (int i = 0; i < 16; ++i) _mm512_store_si512(transposed + 32 * i, rows[i]);
     }
 }
@@ -203,8 +203,13 @@ void add_products(const AmxBoard& shape, const uint16_t* transposed, int matrice
       }
 }
 
-constexpr AmxLoops kLoops{
-    [] { configure_matrices(); }, [] { release_matrices(); }, kernels, convolve, interleave, transpose, add_products};
+constexpr AmxLoops kLoops{[] { configure_matrices(); },
+                          [] { release_matrices(); },
+                          pack_kernels,
+                          convolve,
+                          interleave,
+                          transpose,
+                          add_products};
 
 }  // namespace
 

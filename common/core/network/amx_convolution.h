@@ -23,11 +23,11 @@ class AmxBoards {
   AmxBoards(const AmxBoard& shape, int channels)
       : shape_(shape),
         channels_(std::size_t(channels)),
-        numbers_((std::size_t(shape.lead() + shape.tail()) + 32 * std::size_t(matrices())) * channels_ + 32) {}
+        numbers_((std::size_t(shape.lead() + shape.tail()) + 32 * std::size_t(matrices())) * channels_) {}
 
-  // Of 32 positions, that all boards fill.
+  // Blocks of 32 positions that hold all boards.
   int matrices() const { return (shape_.boards_at_once() * shape_.positions() + 31) / 32; }
-  // Of positions, from the first zero on, or from the one behind it, to the end.
+  // Pairs of positions, from the first zero to the end, and as many from the position behind it.
   int pairs() const { return (shape_.lead() + shape_.tail()) / 2 + 16 * matrices() - 1; }
   const std::uint16_t* begin() const { return numbers_.data(); }
   const std::uint16_t* first() const { return numbers_.data() + std::size_t(shape_.lead()) * channels_; }
@@ -51,7 +51,7 @@ class AmxBoards {
   AlignedArray<std::uint16_t> numbers_;
 };
 
-// Boards of one group and the memory for it; of one thread.
+// The memory for boards that are convolved at once; of one thread.
 class AmxGroup {
  public:
   AmxGroup(const AmxLoops& loops, const ConvolutionSizes& sizes)
@@ -71,7 +71,7 @@ class AmxGroup {
 
   int boards() const { return shape_.boards_at_once(); }
 
-  // Of so many boards, by packed kernels.
+  // y [boards, H, W, outputs], the convolution of x [boards, H, W, inputs] by packed kernels.
   void forward(const std::uint16_t* x, int boards, const std::uint16_t* packed, std::uint16_t* y) {
     x_.lay_out(x, boards);
     loops_.convolve(shape_, x_.first(), boards, packed, inputs_, outputs_, cells_.data(), false, y);
@@ -85,6 +85,7 @@ class AmxGroup {
   AmxBoards x_;
 };
 
+// And for their gradients.
 class AmxGradients : AmxGroup {
  public:
   AmxGradients(const AmxLoops& loops, const ConvolutionSizes& sizes)
@@ -118,40 +119,35 @@ class AmxGradients : AmxGroup {
   AlignedArray<std::uint16_t> even_, odd_, transposed_;
 };
 
-inline AlignedArray<std::uint16_t> packed_kernels(const AmxLoops& loops, const float* kernels, KernelStrides strides,
-                                                  int inputs, int outputs) {
+inline AlignedArray<std::uint16_t> packed_kernels(const AmxLoops& loops, const ConstKernels& kernels, int inputs,
+                                                  int outputs) {
   AlignedArray<std::uint16_t> packed(std::size_t(3 * row_matrices(inputs) * (outputs / 16)) * kMatrixNumbers);
-  loops.kernels(kernels, strides, inputs, outputs, packed.data());
+  loops.pack_kernels(kernels.first, kernels.strides, inputs, outputs, packed.data());
   return packed;
 }
 
 // y = the convolution of x.
 inline void amx_convolution_forward(const AmxLoops& loops, const ConvolutionSizes& sizes, const std::uint16_t* x,
-                                    const float* kernels, KernelStrides strides, std::uint16_t* y) {
-  const std::size_t cells = std::size_t(sizes.height * sizes.width);
-  const AlignedArray<std::uint16_t> packed = packed_kernels(loops, kernels, strides, sizes.inputs, sizes.outputs);
+                                    const ConstKernels& kernels, std::uint16_t* y) {
+  const AlignedArray<std::uint16_t> packed = packed_kernels(loops, kernels, sizes.inputs, sizes.outputs);
   const auto make = [&] { return AmxGroup(loops, sizes); };
   over_boards(sizes, make, [&](int, AmxGroup& group, int first, int boards) {
-    group.forward(x + std::size_t(first) * cells * std::size_t(sizes.inputs), boards, packed.data(),
-                  y + std::size_t(first) * cells * std::size_t(sizes.outputs));
+    group.forward(x + sizes.inputs_before(first), boards, packed.data(), y + sizes.outputs_before(first));
   });
 }
 
 // From the gradient of y to those of the kernels and of x, which may be null; `adds`: to what is there.
 inline void amx_convolution_backward(const AmxLoops& loops, const ConvolutionSizes& sizes,
-                                     const std::uint16_t* y_gradient, const std::uint16_t* x, const float* kernels,
-                                     KernelStrides strides, bool adds, std::uint16_t* x_gradient,
+                                     const std::uint16_t* y_gradient, const std::uint16_t* x,
+                                     const ConstKernels& kernels, bool adds, std::uint16_t* x_gradient,
                                      float* kernel_gradients, KernelStrides gradient_strides) {
-  const std::size_t cells = std::size_t(sizes.height * sizes.width);
-  const KernelStrides back{strides.input, strides.output, -strides.tap};
-  const AlignedArray<std::uint16_t> turned =
-      packed_kernels(loops, kernels + 8 * strides.tap, back, sizes.outputs, sizes.inputs);
+  const AlignedArray<std::uint16_t> turned = packed_kernels(loops, kernels.turned(), sizes.outputs, sizes.inputs);
   PartialSums sums(sizes, std::size_t(9 * sizes.inputs * sizes.outputs));
   const auto make = [&] { return AmxGradients(loops, sizes); };
   over_boards(sizes, make, [&](int part, AmxGradients& group, int first, int boards) {
-    const std::size_t of_x = std::size_t(first) * cells * std::size_t(sizes.inputs);
-    group.backward(y_gradient + std::size_t(first) * cells * std::size_t(sizes.outputs), x + of_x, boards,
-                   turned.data(), adds, x_gradient == nullptr ? nullptr : x_gradient + of_x, sums.of(part));
+    const std::size_t of_x = sizes.inputs_before(first);
+    group.backward(y_gradient + sizes.outputs_before(first), x + of_x, boards, turned.data(), adds,
+                   x_gradient == nullptr ? nullptr : x_gradient + of_x, sums.of(part));
   });
   const float* sum = sums.all();
   for (int tap = 0; tap < 9; ++tap)

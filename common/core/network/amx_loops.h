@@ -11,8 +11,8 @@
 // A matrix is 1,024 bytes: sixteen rows of 32 numbers.  On the right side of a product pairs of rows are interleaved:
 // [16 pairs][16 columns][2].
 //
-// As in `norm_kernels.h` nothing here may come from a header whose functions another file could share with it; the
-// board's own few functions are inlined by every compiler.
+// As in `norm_loops.h` nothing here may come from a header whose functions another file could share with it; the
+// board's own few functions are inlined.
 #pragma once
 
 #include <stddef.h>
@@ -28,16 +28,22 @@ constexpr int kSumNumbers = 256;     // of float
 struct AmxBoard {
   int height, width;
 
-  constexpr int pitch() const { return width + 1; }
-  constexpr int positions() const { return (height + 1) * pitch(); }         // of a board and its zeros
-  constexpr int row_blocks() const { return (height * pitch() + 15) / 16; }  // of 16 positions of a board
-  constexpr int lead() const { return (pitch() + 1 + 31) / 32 * 32; }        // zeros before the first board
-  constexpr int tail() const { return pitch() + 1 + 32; }                    // read, not used, after the last
-  constexpr int boards_at_once() const { return positions() < 448 ? 448 / positions() : 1; }  // in a first-level cache
+  [[gnu::always_inline]] constexpr int pitch() const { return width + 1; }
+  [[gnu::always_inline]] constexpr int positions() const { return (height + 1) * pitch(); }  // of a board and its zeros
+  [[gnu::always_inline]] constexpr int row_blocks() const {
+    return (height * pitch() + 15) / 16;
+  }  // of 16 positions of a board
+  [[gnu::always_inline]] constexpr int lead() const {
+    return (pitch() + 1 + 31) / 32 * 32;
+  }                                                                               // zeros before the first board
+  [[gnu::always_inline]] constexpr int tail() const { return pitch() + 1 + 32; }  // read, not used, after the last
+  [[gnu::always_inline]] constexpr int boards_at_once() const {
+    return positions() < 448 ? 448 / positions() : 1;
+  }  // in a first-level cache
 };
 
 // Matrices that the taps of one row of a kernel fill; the last is filled up with zeros.
-constexpr int row_matrices(int inputs) { return (3 * inputs + 31) / 32; }
+[[gnu::always_inline]] constexpr int row_matrices(int inputs) { return (3 * inputs + 31) / 32; }
 
 // Inputs, channels and outputs are multiples of 16.
 struct AmxLoops {
@@ -46,7 +52,7 @@ struct AmxLoops {
   void (*release)();
 
   // Kernels -> [outputs / 32][3][row_matrices][2 or, last, what is left of 2] matrices of [taps x inputs] x 16 outputs.
-  void (*kernels)(const float* kernels, KernelStrides strides, int inputs, int outputs, uint16_t* packed);
+  void (*pack_kernels)(const float* kernels, KernelStrides strides, int inputs, int outputs, uint16_t* packed);
 
   // The convolution at so many boards, of which `first` is the first cell: y [boards, cells, outputs], or, if `adds`,
   // what is to be added to y.  `cells` says for each of the positions which cell it is, [16 x row_blocks()], -1 for a

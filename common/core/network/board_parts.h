@@ -3,16 +3,24 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <exception>
-#include <thread>
 #include <vector>
 
 #include "network/aligned_array.h"
+#include "search/parallel_parts.h"
 
 namespace shusaku {
 
 struct ConvolutionSizes {
   int boards, height, width, inputs, outputs, threads;  // inputs and outputs are multiples of 16
+
+  // Numbers of x, and of y, before those of a board.
+  std::size_t inputs_before(int board) const { return numbers(board, inputs); }
+  std::size_t outputs_before(int board) const { return numbers(board, outputs); }
+
+ private:
+  std::size_t numbers(int boards_of_them, int channels) const {
+    return std::size_t(boards_of_them) * std::size_t(height * width) * std::size_t(channels);
+  }
 };
 
 // Threads that share the boards: each has enough to do beside its start.
@@ -25,29 +33,16 @@ inline int parts_of(const ConvolutionSizes& sizes) {
 }
 
 // `work(part, group, first, boards)` for each group of boards of each part, by a group that `make()` gives the part;
-// parts but the first have threads of their own.  What fails in one is thrown here when all have ended.
+// see `run_parts`.
 template <class Make, class Work>
 void over_boards(const ConvolutionSizes& sizes, Make make, Work work) {
   const int parts = parts_of(sizes);
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(parts));
-  const auto run = [&, parts](int part) {
-    try {
-      auto group = make();
-      const int end = sizes.boards * (part + 1) / parts;
-      for (int first = sizes.boards * part / parts; first < end; first += group.boards())
-        work(part, group, first, std::min(group.boards(), end - first));
-    } catch (...) {
-      failures[std::size_t(part)] = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    threads.reserve(std::size_t(parts - 1));
-    for (int part = 1; part < parts; ++part) threads.emplace_back(run, part);
-    run(0);
-  }
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  run_parts(parts, [&](int part) {
+    auto group = make();
+    const int end = sizes.boards * (part + 1) / parts;
+    for (int first = sizes.boards * part / parts; first < end; first += group.boards())
+      work(part, group, first, std::min(group.boards(), end - first));
+  });
 }
 
 // Sums of the kernels' gradients: of each part, and then of all in the first.

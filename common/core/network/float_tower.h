@@ -71,7 +71,7 @@ class FloatTower {
     Layer& own = layers_.at(std::size_t(layer));
     const int inputs = layer == 0 ? sizes_.planes : sizes_.filters, outputs = sizes_.filters;
     std::copy_n(bias, outputs, own.bias.data());
-    kWinograd.kernels(shape_, weights, {inputs * 9, 9, 1}, inputs, own.inputs, outputs, own.weights.data());
+    kWinograd.transform_kernels(shape_, weights, {inputs * 9, 9, 1}, inputs, own.inputs, outputs, own.weights.data());
   }
 
   // These make the head, if the tower has none yet; see OwnershipHead and NumberHead.
@@ -158,21 +158,21 @@ class FloatTower {
   }
 
   void transform(const float* board, int channels, int b) {
-    kWinograd.inputs(shape_, board, channels, numbers_.data() + std::size_t(b * shape_.tiles() * channels),
-                     rows() * std::size_t(channels));
+    kWinograd.transform_inputs(shape_, board, channels, numbers_.data() + std::size_t(b * shape_.tiles() * channels),
+                               rows() * std::size_t(channels));
   }
 
   void multiply(const Layer& layer, int boards) {
-    kWinograd.products(shape_, layer.weights.data(), layer.inputs, layer.outputs, numbers_.data(),
+    kWinograd.multiply(shape_, layer.weights.data(), layer.inputs, layer.outputs, numbers_.data(),
                        rows() * std::size_t(layer.inputs), boards * shape_.tiles(), sums_.data(),
                        rows() * std::size_t(layer.outputs));
   }
 
   void finish(const Layer& layer, int b, const float* skip, float* board) {
     const std::size_t first = std::size_t(shape_.at(0, 0) * layer.outputs);
-    kWinograd.outputs(shape_, sums_.data() + std::size_t(b * shape_.tiles() * layer.outputs),
-                      rows() * std::size_t(layer.outputs), layer.outputs, layer.bias.data(),
-                      skip == nullptr ? nullptr : skip + first, {board + first, shape_.pitch()});
+    kWinograd.transform_outputs(shape_, sums_.data() + std::size_t(b * shape_.tiles() * layer.outputs),
+                                rows() * std::size_t(layer.outputs), layer.outputs, layer.bias.data(),
+                                skip == nullptr ? nullptr : skip + first, {board + first, shape_.pitch()});
   }
 
   TowerSizes sizes_;

@@ -1,11 +1,11 @@
-// The loops of `int8_kernels.h` by the matrix unit of Intel's processors (AMX): 16 x 64 by 64 x 16 numbers of 8 bits in
+// The loops of `int8_loops.h` by the matrix unit of Intel's processors (AMX): 16 x 64 by 64 x 16 numbers of 8 bits in
 // sixteen cycles, eight times what VNNI multiplies, and half as many of bf16.
 //
 // A cell's channels, and the three neighbours of a row, follow one another in memory, so a row of a kernel is a product
 // over 3 x channels numbers; the last matrix of weights is filled up with zeros.  Sixteen cells that follow one
 // another, zeros between rows among them, are the left side of a product; what is computed for the zeros is not
 // written.
-#include "network/int8_kernels.h"
+#include "network/int8_loops.h"
 
 #if defined(SHUSAKU_AMX)
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 says both of its own intrinsics
@@ -247,19 +247,19 @@ void multiply(const DenseLayer<uint16_t>& layer, const uint16_t* x, size_t x_str
 }
 
 template <int F>
-constexpr Int8Kernels kOf{size_t(F / 16 * 3 * kOfRow<F> * kBytes),
-                          place<F>,
-                          [](int planes) { return 32 * of_planes_row(planes); },
-                          [] { configure_matrices(); },
-                          [] { release_matrices(); },
-                          convolve<F>,
-                          first_layer<F>,
-                          round,
-                          {32, features, multiply}};
+constexpr Int8Loops kOf{size_t(F / 16 * 3 * kOfRow<F> * kBytes),
+                        place<F>,
+                        [](int planes) { return 32 * of_planes_row(planes); },
+                        [] { configure_matrices(); },
+                        [] { release_matrices(); },
+                        convolve<F>,
+                        first_layer<F>,
+                        round,
+                        {32, features, multiply}};
 
 }  // namespace
 
-const Int8Kernels* int8_amx(int filters) {
+const Int8Loops* int8_amx(int filters) {
   switch (filters) {
     case 16:
       return &kOf<16>;
@@ -283,7 +283,7 @@ const Int8Kernels* int8_amx(int filters) {
 #else
 
 namespace shusaku {
-const Int8Kernels* int8_amx(int) { return nullptr; }
+const Int8Loops* int8_amx(int) { return nullptr; }
 }  // namespace shusaku
 
 #endif

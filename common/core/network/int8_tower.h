@@ -8,29 +8,29 @@
 
 #include "games/expand_planes.h"
 #include "network/aligned_array.h"
-#include "network/int8_kernels.h"
+#include "network/int8_loops.h"
 #include "network/tower_heads.h"
 
 namespace shusaku {
 
 class Int8Tower {
  public:
-  Int8Tower(const Int8Kernels& kernels, const TowerSizes& sizes)
-      : kernels_(kernels),
+  Int8Tower(const Int8Loops& loops, const TowerSizes& sizes)
+      : loops_(loops),
         sizes_(sizes),
         shape_{sizes.height, sizes.width},
         planes_((sizes.planes + 1) / 2 * 2),
-        kernel_row_(kernels.kernel_row(planes_)),
+        kernel_row_(loops.kernel_row(planes_)),
         stem_(std::size_t(3 * kernel_row_ * sizes.filters)),
         stem_bias_(std::size_t(sizes.filters)),
-        heads_(kernels.heads, sizes, int(kBoards)),
+        heads_(loops.heads, sizes, int(kBoards)),
         at_once_(std::clamp(kCache / (6 * board()), std::size_t(1), kBoards)),
         inputs_(std::size_t((shape_.padded() + kReadBehind) * planes_)),
         x_(at_once_ * board()),
         own_(at_once_ * board() + std::size_t(kReadBehind * sizes.filters)),
         other_(at_once_ * board() + std::size_t(kReadBehind * sizes.filters)),
         rounded_(kBoards * board() + std::size_t(kReadBehind * sizes.filters)) {
-    for (int layer = 0; layer < 2 * sizes.blocks; ++layer) layers_.emplace_back(sizes.filters, kernels.numbers);
+    for (int layer = 0; layer < 2 * sizes.blocks; ++layer) layers_.emplace_back(sizes.filters, loops.numbers);
   }
 
   const TowerSizes& sizes() const { return sizes_; }
@@ -56,7 +56,7 @@ class Int8Tower {
     own.steps = steps;
     for (int o = 0; o < n; ++o)
       for (int i = 0; i < n; ++i)
-        for (int tap = 0; tap < 9; ++tap) own.weights[kernels_.place(tap, i, o)] = weights[(o * n + i) * 9 + tap];
+        for (int tap = 0; tap < 9; ++tap) own.weights[loops_.place(tap, i, o)] = weights[(o * n + i) * 9 + tap];
   }
 
   TowerHeads<std::uint16_t>& heads() { return heads_; }
@@ -85,13 +85,13 @@ class Int8Tower {
   std::size_t board() const { return std::size_t(shape_.padded() * sizes_.filters); }
 
   void run_group(const std::uint16_t* planes, int boards, float* logits, float* values) {
-    kernels_.configure();
+    loops_.configure();
     for (int first = 0; first < boards; first += int(at_once_))
       run_tower(planes + std::size_t(first * sizes_.cells() * sizes_.planes), std::min(int(at_once_), boards - first),
                 rounded_.data() + std::size_t(first) * board());
     const BoardPlaces places{std::size_t(shape_.padded()), std::size_t(shape_.at(0, 0)), std::size_t(shape_.width + 1)};
     heads_.run(rounded_.data(), places, boards, logits, values);
-    kernels_.release();
+    loops_.release();
   }
 
   // Of at most `at_once_` boards: what the heads read.
@@ -99,15 +99,15 @@ class Int8Tower {
     const PlanesLayer stem{stem_.data(), stem_bias_.data(), planes_, stem_steps_};
     for (int b = 0; b < boards; ++b) {
       lay_out(planes + std::size_t(b) * std::size_t(sizes_.cells() * sizes_.planes));
-      kernels_.first_layer(stem, shape_, inputs_.data(), x(b), own(b));
+      loops_.first_layer(stem, shape_, inputs_.data(), x(b), own(b));
     }
     for (std::size_t number = 0; number < layers_.size(); ++number) {
       const Layer& layer = layers_[number];
       const Int8Layer given{layer.weights.data(), layer.slope.data(), layer.shift.data(), layer.steps};
       const bool is_first = number % 2 == 0;
-      kernels_.convolve(given, shape_, boards, is_first ? own(0) : other(0), x(0), is_first ? other(0) : own(0));
+      loops_.convolve(given, shape_, boards, is_first ? own(0) : other(0), x(0), is_first ? other(0) : own(0));
     }
-    kernels_.round(x_.data(), std::size_t(boards) * board(), rounded);
+    loops_.round(x_.data(), std::size_t(boards) * board(), rounded);
   }
 
   // Planes [H, W, C] into the board of inputs.
@@ -121,7 +121,7 @@ class Int8Tower {
   std::uint8_t* own(int b) { return own_.data() + std::size_t(b) * board(); }
   std::uint8_t* other(int b) { return other_.data() + std::size_t(b) * board(); }
 
-  const Int8Kernels& kernels_;
+  const Int8Loops& loops_;
   TowerSizes sizes_;
   BoardShape shape_;
   int planes_;  // of the inputs, even

@@ -1,6 +1,6 @@
-// The loops of `int8_kernels.h` with AVX-512: VNNI adds four products of 8 bits to each of sixteen sums in one
+// The loops of `int8_loops.h` with AVX-512: VNNI adds four products of 8 bits to each of sixteen sums in one
 // instruction, BF16 two of bf16.
-#include "network/int8_kernels.h"
+#include "network/int8_loops.h"
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BF16__)
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 says both of its own intrinsics
@@ -20,7 +20,6 @@ struct Int8Numbers {
   using Input = uint8_t;
   using Weight = int8_t;
   using Sum = __m512i;
-  static constexpr int kTogether = 4;
   static Sum zero() { return _mm512_setzero_si512(); }
   static Sum add(Sum sum, __m512i inputs, __m512i weights) {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(inputs), "v"(weights));
@@ -32,7 +31,6 @@ struct Bf16Numbers {
   using Input = uint16_t;
   using Weight = uint16_t;
   using Sum = __m512;
-  static constexpr int kTogether = 2;
   static Sum zero() { return _mm512_setzero_ps(); }
   static Sum add(Sum sum, __m512i inputs, __m512i weights) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(inputs), "v"(weights));
@@ -48,7 +46,7 @@ template <class Numbers, int R, int O>
                                                                            size_t stride, int inputs,
                                                                            const typename Numbers::Weight* weights,
                                                                            typename Numbers::Sum (&sums)[R][O]) {
-  constexpr int kStep = Numbers::kTogether;
+  constexpr int kStep = Packing<typename Numbers::Weight>::kInputsAWord;
 #pragma GCC unroll 2
   for (int i = 0; i < inputs; i += kStep, weights += kLanes * kStep * O) {
     __m512i own[O];
@@ -271,19 +269,19 @@ void multiply(const DenseLayer<uint16_t>& layer, const uint16_t* x, size_t x_str
 }
 
 template <int F>
-constexpr Int8Kernels kOf{size_t(9 * F * F),
-                          place<F>,
-                          [](int planes) { return 3 * planes; },
-                          [] {},
-                          [] {},
-                          convolve<F>,
-                          first_layer<F>,
-                          round,
-                          {Packing<uint16_t>::kTogether, features, multiply}};
+constexpr Int8Loops kOf{size_t(9 * F * F),
+                        place<F>,
+                        [](int planes) { return 3 * planes; },
+                        [] {},
+                        [] {},
+                        convolve<F>,
+                        first_layer<F>,
+                        round,
+                        {Packing<uint16_t>::kInputsAWord, features, multiply}};
 
 }  // namespace
 
-const Int8Kernels* int8_vnni(int filters) {
+const Int8Loops* int8_vnni(int filters) {
   switch (filters) {
     case 16:
       return &kOf<16>;
@@ -303,7 +301,7 @@ const Int8Kernels* int8_vnni(int filters) {
 #else
 
 namespace shusaku {
-const Int8Kernels* int8_vnni(int) { return nullptr; }
+const Int8Loops* int8_vnni(int) { return nullptr; }
 }  // namespace shusaku
 
 #endif

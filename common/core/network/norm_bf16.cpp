@@ -1,5 +1,5 @@
-// The loops of `norm_kernels.h` in bf16; compiled with AVX-512 BF16 on x86-64, whatever the rest is compiled for.
-#include "network/norm_kernels.h"
+// The loops of `norm_loops.h` in bf16; compiled with AVX-512 BF16 on x86-64, whatever the rest is compiled for.
+#include "network/norm_loops.h"
 
 #if defined(__AVX512BF16__)
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 says both of its own intrinsics
@@ -36,14 +36,14 @@ struct Bf16Numbers {
 
 }  // namespace
 
-const NormKernels* const kNormBf16 = &NormLoops<Bf16Numbers>::kAll;
+const NormLoops* const kNormBf16 = &NormLoopsOf<Bf16Numbers>::kAll;
 
 }  // namespace shusaku
 
 #else
 
 namespace shusaku {
-const NormKernels* const kNormBf16 = nullptr;
+const NormLoops* const kNormBf16 = nullptr;
 }  // namespace shusaku
 
 #endif

@@ -1,5 +1,5 @@
-// The loops of `norm_kernels.h` in float.
-#include "network/norm_kernels.h"
+// The loops of `norm_loops.h` in float.
+#include "network/norm_loops.h"
 
 namespace shusaku {
 namespace {
@@ -24,6 +24,6 @@ struct Floats8 {
 
 }  // namespace
 
-const NormKernels* const kNormFloat = &NormLoops<Floats8>::kAll;
+const NormLoops* const kNormFloat = &NormLoopsOf<Floats8>::kAll;
 
 }  // namespace shusaku

@@ -9,28 +9,28 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <thread>
 #include <vector>
 
-#include "network/norm_kernels.h"
+#include "network/norm_loops.h"
+#include "search/parallel_parts.h"
 
 namespace shusaku {
 
 // The rows of a tensor, several of them as one wide row, so that few channels fill registers, too.
 class NormRows {
  public:
-  NormRows(const NormKernels& kernels, std::size_t rows, int channels, std::size_t bytes_a_number, int threads)
-      : kernels_(kernels), rows_(rows), channels_(channels), bytes_(bytes_a_number) {
+  NormRows(const NormLoops& loops, std::size_t rows, int channels, std::size_t bytes_a_number, int threads)
+      : loops_(loops), rows_(rows), channels_(channels), bytes_(bytes_a_number) {
     while (channels_ * together_ < kWide && rows_ % (2 * std::size_t(together_)) == 0) together_ *= 2;
     const std::size_t numbers = rows_ * std::size_t(channels_);
     parts_ = int(std::clamp<std::size_t>(numbers / kNumbersAThread, 1, std::size_t(std::max(1, threads))));
   }
 
-  bool fits() const { return rows_ > 0 && width() % kernels_.lanes == 0; }
+  bool fits() const { return rows_ > 0 && width() % loops_.lanes == 0; }
   int width() const { return channels_ * together_; }
   int channels() const { return channels_; }
   double count() const { return double(rows_); }
-  const NormKernels& kernels() const { return kernels_; }
+  const NormLoops& loops() const { return loops_; }
   const char* at(const void* data, std::size_t row) const {
     return static_cast<const char*>(data) + row * std::size_t(width()) * bytes_;
   }
@@ -41,14 +41,10 @@ class NormRows {
   void in_parts(Work work) const {
     const std::size_t all = rows_ / std::size_t(together_),
                       share = (all + std::size_t(parts_) - 1) / std::size_t(parts_);
-    std::vector<std::thread> threads;
-    for (int part = 1; part < parts_; ++part)
-      threads.emplace_back([=] {
-        const std::size_t begin = std::min(all, std::size_t(part) * share);
-        work(part, begin, std::min(all, begin + share));
-      });
-    work(0, std::size_t(0), std::min(all, share));
-    for (std::thread& thread : threads) thread.join();
+    run_parts(parts_, [&](int part) {
+      const std::size_t begin = std::min(all, std::size_t(part) * share);
+      work(part, begin, std::min(all, begin + share));
+    });
   }
   int parts() const { return parts_; }
 
@@ -71,7 +67,7 @@ class NormRows {
   static constexpr std::size_t kPiece = 8192;              // numbers: 16 KiB in bf16
   static constexpr std::size_t kNumbersAThread = 1 << 20;  // below that a thread takes longer to start than to work
 
-  const NormKernels& kernels_;
+  const NormLoops& loops_;
   std::size_t rows_;
   int channels_;
   std::size_t bytes_;
@@ -113,7 +109,7 @@ inline void norm_relu_forward(const NormRows& rows, const void* x, const void* s
   rows.in_parts([&](int part, std::size_t begin, std::size_t end) {
     std::vector<float> sums(width), distances(width);
     rows.in_pieces(begin, end, [&](std::size_t row, std::size_t count) {
-      rows.kernels().moments(rows.at(x, row), count, rows.width(), sums.data(), distances.data());
+      rows.loops().moments(rows.at(x, row), count, rows.width(), sums.data(), distances.data());
       of_part[std::size_t(part)].merge(double(count), sums.data(), distances.data());
     });
   });
@@ -137,8 +133,8 @@ inline void norm_relu_forward(const NormRows& rows, const void* x, const void* s
   }
   const std::vector<float> slopes = rows.repeated(slope), shifts = rows.repeated(shift);
   rows.in_parts([&](int, std::size_t begin, std::size_t end) {
-    rows.kernels().forward(rows.at(x, begin), skip ? rows.at(skip, begin) : nullptr, end - begin, rows.width(),
-                           slopes.data(), shifts.data(), rows.at(y, begin));
+    rows.loops().forward(rows.at(x, begin), skip ? rows.at(skip, begin) : nullptr, end - begin, rows.width(),
+                         slopes.data(), shifts.data(), rows.at(y, begin));
   });
 }
 
@@ -153,8 +149,8 @@ inline void norm_relu_backward(const NormRows& rows, const void* gradient, const
     std::vector<float> of_g(width), of_product(width);
     double* const own = sums.data() + 2 * width * std::size_t(part);
     rows.in_pieces(begin, end, [&](std::size_t row, std::size_t count) {
-      rows.kernels().sums(rows.at(gradient, row), rows.at(y, row), rows.at(x, row), count, rows.width(), means.data(),
-                          of_g.data(), of_product.data());
+      rows.loops().sums(rows.at(gradient, row), rows.at(y, row), rows.at(x, row), count, rows.width(), means.data(),
+                        of_g.data(), of_product.data());
       for (std::size_t c = 0; c < width; ++c) {
         own[c] += double(of_g[c]);
         own[width + c] += double(of_product[c]);
@@ -175,9 +171,9 @@ inline void norm_relu_backward(const NormRows& rows, const void* gradient, const
   }
   const std::vector<float> slopes = rows.repeated(slope), per_xs = rows.repeated(per_x), shifts = rows.repeated(shift);
   rows.in_parts([&](int, std::size_t begin, std::size_t end) {
-    rows.kernels().backward(rows.at(gradient, begin), rows.at(y, begin), rows.at(x, begin), end - begin, rows.width(),
-                            slopes.data(), per_xs.data(), shifts.data(), rows.at(x_gradient, begin),
-                            skip_gradient ? rows.at(skip_gradient, begin) : nullptr);
+    rows.loops().backward(rows.at(gradient, begin), rows.at(y, begin), rows.at(x, begin), end - begin, rows.width(),
+                          slopes.data(), per_xs.data(), shifts.data(), rows.at(x_gradient, begin),
+                          skip_gradient ? rows.at(skip_gradient, begin) : nullptr);
   });
 }
 

@@ -23,8 +23,8 @@ struct TowerSizes {
 template <class T>
 class Dense {
  public:
-  Dense(const DenseKernels<T>& kernels, int inputs, int outputs)
-      : inputs_((inputs + kernels.together - 1) / kernels.together * kernels.together),
+  Dense(const DenseLoops<T>& loops, int inputs, int outputs)
+      : inputs_((inputs + loops.input_multiple - 1) / loops.input_multiple * loops.input_multiple),
         outputs_((outputs + 15) / 16 * 16),
         weights_(std::size_t(inputs_) * std::size_t(outputs_)),
         bias_(std::size_t(outputs_)) {}
@@ -70,10 +70,10 @@ struct BoardPlaces {
 template <class T>
 class HeadFeatures {
  public:
-  HeadFeatures(const DenseKernels<T>& kernels, const TowerSizes& sizes, int outputs, int boards)
-      : kernels_(kernels),
+  HeadFeatures(const DenseLoops<T>& loops, const TowerSizes& sizes, int outputs, int boards)
+      : loops_(loops),
         sizes_(sizes),
-        layer_(kernels, sizes.filters, outputs),
+        layer_(loops, sizes.filters, outputs),
         features_(std::size_t((boards * sizes.cells() + kReadBehindRows) * layer_.outputs())) {}
 
   int of_cell() const { return layer_.outputs(); }
@@ -81,18 +81,18 @@ class HeadFeatures {
   void set(int outputs, const float* weights, const float* bias) { layer_.set(outputs, sizes_.filters, weights, bias); }
 
   // [boards, cells, of_cell()].
-  const T* find(const T* x, const BoardPlaces& places, int boards) {
+  const T* compute(const T* x, const BoardPlaces& places, int boards) {
     const std::size_t filters = std::size_t(sizes_.filters), outputs = std::size_t(layer_.outputs());
     T* to = features_.data();
     for (int b = 0; b < boards; ++b)
       for (int r = 0; r < sizes_.height; ++r, to += std::size_t(sizes_.width) * outputs)
-        kernels_.features(layer_.layer(), x + places.row(b, r) * filters, filters, sizes_.width, to, outputs);
-    std::fill_n(to, kernels_.together, T());  // not what an earlier network left there, which may be no number
+        loops_.features(layer_.layer(), x + places.row(b, r) * filters, filters, sizes_.width, to, outputs);
+    std::fill_n(to, loops_.input_multiple, T());  // not what an earlier network left there, which may be no number
     return features_.data();
   }
 
  private:
-  const DenseKernels<T>& kernels_;
+  const DenseLoops<T>& loops_;
   TowerSizes sizes_;
   Dense<T> layer_;
   AlignedArray<T> features_;
@@ -101,11 +101,11 @@ class HeadFeatures {
 template <class T>
 class PolicyHead {
  public:
-  PolicyHead(const DenseKernels<T>& kernels, const TowerSizes& sizes, int boards)
-      : kernels_(kernels),
+  PolicyHead(const DenseLoops<T>& loops, const TowerSizes& sizes, int boards)
+      : loops_(loops),
         sizes_(sizes),
-        features_(kernels, sizes, sizes.policy_filters, boards),
-        output_(kernels, sizes.is_policy_by_cell ? features_.of_cell() : features_.of_board(),
+        features_(loops, sizes, sizes.policy_filters, boards),
+        output_(loops, sizes.is_policy_by_cell ? features_.of_cell() : features_.of_board(),
                 sizes.is_policy_by_cell ? sizes.cell_actions() : sizes.actions),
         answers_(std::size_t(output_.outputs() * std::max(boards, sizes.cells()))) {}
 
@@ -121,22 +121,22 @@ class PolicyHead {
 
   // Features of the tower -> logits [boards, A].
   void run(const T* x, const BoardPlaces& places, int boards, float* logits) {
-    const T* const features = features_.find(x, places, boards);
+    const T* const features = features_.compute(x, places, boards);
     const std::size_t of_board = std::size_t(features_.of_board()), outputs = std::size_t(output_.outputs());
     // One row of features a board, or one a cell.
     const bool by_cell = sizes_.is_policy_by_cell;
     const int groups = by_cell ? boards : 1, rows = by_cell ? sizes_.cells() : boards;
     const int wanted = by_cell ? sizes_.cell_actions() : sizes_.actions;
     for (int group = 0; group < groups; ++group) {
-      kernels_.multiply(output_.layer(), features + std::size_t(group) * of_board,
-                        by_cell ? std::size_t(features_.of_cell()) : of_board, rows, answers_.data(), outputs);
+      loops_.multiply(output_.layer(), features + std::size_t(group) * of_board,
+                      by_cell ? std::size_t(features_.of_cell()) : of_board, rows, answers_.data(), outputs);
       for (int row = 0; row < rows; ++row, logits += wanted)
         std::copy_n(answers_.data() + std::size_t(row) * outputs, wanted, logits);
     }
   }
 
  private:
-  const DenseKernels<T>& kernels_;
+  const DenseLoops<T>& loops_;
   TowerSizes sizes_;
   HeadFeatures<T> features_;
   Dense<T> output_;
@@ -147,11 +147,11 @@ class PolicyHead {
 template <class T>
 class NumberHead {
  public:
-  NumberHead(const DenseKernels<T>& kernels, const TowerSizes& sizes, int boards)
-      : kernels_(kernels),
+  NumberHead(const DenseLoops<T>& loops, const TowerSizes& sizes, int boards)
+      : loops_(loops),
         sizes_(sizes),
-        features_(kernels, sizes, sizes.value_filters, boards),
-        hidden_(kernels, features_.of_board(), sizes.value_hidden),
+        features_(loops, sizes, sizes.value_filters, boards),
+        hidden_(loops, features_.of_board(), sizes.value_hidden),
         output_(std::size_t(hidden_.outputs())),
         answers_(std::size_t(hidden_.outputs() * boards)) {}
 
@@ -167,9 +167,9 @@ class NumberHead {
 
   // Features of the tower -> numbers [boards].
   void run(const T* x, const BoardPlaces& places, int boards, float* numbers) {
-    const T* const features = features_.find(x, places, boards);
+    const T* const features = features_.compute(x, places, boards);
     const std::size_t outputs = std::size_t(hidden_.outputs());
-    kernels_.multiply(hidden_.layer(), features, std::size_t(features_.of_board()), boards, answers_.data(), outputs);
+    loops_.multiply(hidden_.layer(), features, std::size_t(features_.of_board()), boards, answers_.data(), outputs);
     for (int b = 0; b < boards; ++b) {
       const float* const hidden = answers_.data() + std::size_t(b) * outputs;
       float sum = bias_;
@@ -180,7 +180,7 @@ class NumberHead {
   }
 
  private:
-  const DenseKernels<T>& kernels_;
+  const DenseLoops<T>& loops_;
   TowerSizes sizes_;
   HeadFeatures<T> features_;
   Dense<T> hidden_;
@@ -194,8 +194,8 @@ template <class T>
 class TowerHeads {
  public:
   // For `boards` at once, at most.
-  TowerHeads(const DenseKernels<T>& kernels, const TowerSizes& sizes, int boards)
-      : policy_(kernels, sizes, boards), value_(kernels, sizes, boards) {}
+  TowerHeads(const DenseLoops<T>& loops, const TowerSizes& sizes, int boards)
+      : policy_(loops, sizes, boards), value_(loops, sizes, boards) {}
 
   PolicyHead<T>& policy() { return policy_; }
   NumberHead<T>& value() { return value_; }

@@ -9,6 +9,6 @@ using F8 = float __attribute__((vector_size(32)));
 }  // namespace
 
 constinit const WinogradLoops kWinograd = WinogradLoopsOf<F8>::kAll;
-constinit const DenseKernels<float> kFloatDense{1, dense<F8, true>, dense<F8, false>};
+constinit const DenseLoops<float> kFloatDense{1, dense<F8, true>, dense<F8, false>};
 
 }  // namespace shusaku

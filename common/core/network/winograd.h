@@ -10,8 +10,8 @@
 // A board lies in memory cell by cell, its channels next to each other, within zeros: one row and column above and to
 // the left, and below and to the right as many as whole tiles reach.
 //
-// As in `norm_kernels.h` nothing here may come from a header whose functions another file could share with it; a
-// board's own few functions are inlined by every compiler.
+// As in `norm_loops.h` nothing here may come from a header whose functions another file could share with it; a
+// board's own few functions are inlined.
 #pragma once
 
 #include <stddef.h>
@@ -24,20 +24,20 @@ namespace shusaku {
 struct WinogradBoard {
   int height, width, tile;  // tile: 3 | 4
 
-  constexpr int tile_rows() const { return (height + tile - 1) / tile; }
-  constexpr int tile_columns() const { return (width + tile - 1) / tile; }
-  constexpr int tiles() const { return tile_rows() * tile_columns(); }
-  constexpr int points() const { return (tile + 2) * (tile + 2); }
-  constexpr int pitch() const { return tile_columns() * tile + 2; }
-  constexpr int padded() const { return (tile_rows() * tile + 2) * pitch(); }
-  constexpr int at(int row, int column) const { return (row + 1) * pitch() + column + 1; }
+  [[gnu::always_inline]] constexpr int tile_rows() const { return (height + tile - 1) / tile; }
+  [[gnu::always_inline]] constexpr int tile_columns() const { return (width + tile - 1) / tile; }
+  [[gnu::always_inline]] constexpr int tiles() const { return tile_rows() * tile_columns(); }
+  [[gnu::always_inline]] constexpr int points() const { return (tile + 2) * (tile + 2); }
+  [[gnu::always_inline]] constexpr int pitch() const { return tile_columns() * tile + 2; }
+  [[gnu::always_inline]] constexpr int padded() const { return (tile_rows() * tile + 2) * pitch(); }
+  [[gnu::always_inline]] constexpr int at(int row, int column) const { return (row + 1) * pitch() + column + 1; }
 
   // Boards whose tiles share what is read of a layer's weights: with 64 channels the numbers of 36 tiles fill a
   // second-level cache of 512 KiB.
-  constexpr int at_once() const { return tiles() < 36 ? 36 / tiles() : 1; }
+  [[gnu::always_inline]] constexpr int at_once() const { return tiles() < 36 ? 36 / tiles() : 1; }
 
   // With the tiles that need fewer products; those of 4 must save a tenth, for their transforms are longer.
-  static constexpr WinogradBoard of(int height, int width) {
+  [[gnu::always_inline]] static constexpr WinogradBoard of(int height, int width) {
     const WinogradBoard three{height, width, 3}, four{height, width, 4};
     return 10 * four.tiles() * four.points() < 9 * three.tiles() * three.points() ? four : three;
   }
@@ -53,33 +53,34 @@ struct WinogradOutput {
 struct WinogradLoops {
   // Kernels -> their numbers at the points, [points] of `inputs` x `outputs` as `Packing` says.  Of the inputs there
   // are `given`; the others' numbers stay as they are.
-  void (*kernels)(const WinogradBoard& shape, const float* kernels, KernelStrides strides, int given, int inputs,
-                  int outputs, float* packed);
+  void (*transform_kernels)(const WinogradBoard& shape, const float* kernels, KernelStrides strides, int given,
+                            int inputs, int outputs, float* packed);
 
   // A board [padded, channels] -> the tiles' numbers at the points: [points][tiles, channels], one point `stride`
   // numbers behind the other.
-  void (*inputs)(const WinogradBoard& shape, const float* board, int channels, float* numbers, size_t stride);
+  void (*transform_inputs)(const WinogradBoard& shape, const float* board, int channels, float* numbers, size_t stride);
 
   // The products over the inputs, at each point, of so many rows of numbers with the packed kernels: [points][rows,
   // outputs], one point `sums_stride` numbers behind the other.
-  void (*products)(const WinogradBoard& shape, const float* packed, int inputs, int outputs, const float* numbers,
+  void (*multiply)(const WinogradBoard& shape, const float* packed, int inputs, int outputs, const float* numbers,
                    size_t stride, int rows, float* sums, size_t sums_stride);
 
   // Sums at the points, as above -> the outputs on the board's cells; with a bias [channels] ReLU(outputs + bias +
   // skip), `skip`, which may be the written board and may be null, lying as that does.
-  void (*outputs)(const WinogradBoard& shape, const float* sums, size_t stride, int channels, const float* bias,
-                  const float* skip, WinogradOutput out);
+  void (*transform_outputs)(const WinogradBoard& shape, const float* sums, size_t stride, int channels,
+                            const float* bias, const float* skip, WinogradOutput out);
 
   // The gradients of outputs, a board as that of inputs, -> those of the sums at the points.
-  void (*output_gradients)(const WinogradBoard& shape, const float* board, int channels, float* numbers, size_t stride);
+  void (*transform_output_gradients)(const WinogradBoard& shape, const float* board, int channels, float* numbers,
+                                     size_t stride);
 
   // Adds the products of each input and each output over `rows`: [inputs, outputs] of x [rows, inputs], y [rows,
   // outputs].
   void (*add_outer_products)(const float* x, const float* y, int rows, int inputs, int outputs, float* sums);
 
   // Gradients of the kernels' numbers at the points, [points, inputs, outputs], -> those of the kernels.
-  void (*kernel_gradients)(const WinogradBoard& shape, const float* sums, int inputs, int outputs, float* kernels,
-                           KernelStrides strides);
+  void (*transform_kernel_gradients)(const WinogradBoard& shape, const float* sums, int inputs, int outputs,
+                                     float* kernels, KernelStrides strides);
 };
 
 // With eight floats in a register.
@@ -88,6 +89,6 @@ extern const WinogradLoops kWinograd;
 extern const WinogradLoops* const kWinograd512;
 
 // Linear layers of floats; a layer's bias may be null.
-extern const DenseKernels<float> kFloatDense;
+extern const DenseLoops<float> kFloatDense;
 
 }  // namespace shusaku

@@ -369,13 +369,13 @@ struct WinogradLoopsOf {
     });
   }
 
-  static constexpr WinogradLoops kAll{.kernels = kernels,
-                                      .inputs = inputs,
-                                      .products = products,
-                                      .outputs = outputs,
-                                      .output_gradients = output_gradients,
+  static constexpr WinogradLoops kAll{.transform_kernels = kernels,
+                                      .transform_inputs = inputs,
+                                      .multiply = products,
+                                      .transform_outputs = outputs,
+                                      .transform_output_gradients = output_gradients,
                                       .add_outer_products = add_outer_products,
-                                      .kernel_gradients = kernel_gradients};
+                                      .transform_kernel_gradients = kernel_gradients};
 };
 
 }  // namespace

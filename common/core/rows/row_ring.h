@@ -13,7 +13,6 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "games/expand_planes.h"
@@ -22,6 +21,7 @@
 #include "rows/kept_games.h"
 #include "rows/record_view.h"
 #include "rows/row_labels.h"
+#include "search/parallel_parts.h"
 #include "search/random.h"
 
 namespace shusaku {
@@ -119,11 +119,9 @@ class RowRing final : public AnyRowRing {
         sample_row(b, begin, end, combine(seed, std::uint64_t(b)), symmetries, out, scratch);
     };
     threads = std::max(1, std::min(threads, count / 64));
-    std::vector<std::thread> others;
-    for (int k = 1; k < threads; ++k)
-      others.emplace_back(work, int(std::int64_t(count) * k / threads), int(std::int64_t(count) * (k + 1) / threads));
-    work(0, count / threads);
-    for (std::thread& t : others) t.join();
+    run_parts(threads, [&](int part) {
+      work(int(std::int64_t(count) * part / threads), int(std::int64_t(count) * (part + 1) / threads));
+    });
   }
 
  private:

@@ -193,7 +193,9 @@ def test_a_pair_counts_only_after_all_before_it() -> None:
 
     result = MatchResult([game(2, 1.0), game(3, 0.5), game(0, 1.0)])
     assert result.pair_outcomes() == [0, 0, 0, 0, 0]
+    assert result.whole_pairs() == {}
     result.games.append(game(1, 0.0))
+    assert result.whole_pairs() == {0: [1.0, 0.0], 1: [1.0, 0.5]}
     assert result.pair_outcomes() == [0, 0, 1, 1, 0]
 
 

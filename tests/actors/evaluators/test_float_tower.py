@@ -162,8 +162,8 @@ def test_weights_of_another_tower_are_refused_without_a_change() -> None:
 
 def test_arrays_of_another_tower_are_refused() -> None:
     with pytest.raises(ValueError, match="40 filters, not a multiple of 16"):
-        FloatTower(3, 6, 7, 7, 40, 1, 4, 3, 20, False)
-    core = FloatTower(3, 6, 7, 7, 32, 1, 4, 3, 20, False)
+        FloatTower((3, 6, 7, 7, 40, 1, 4, 3, 20, False))
+    core = FloatTower((3, 6, 7, 7, 32, 1, 4, 3, 20, False))
     zeros = np.zeros
     for layer, channels, filters in ((3, 32, 32), (-1, 32, 32), (0, 32, 32), (1, 3, 32), (1, 32, 16)):
         with pytest.raises(ValueError, match="a layer of another tower"):

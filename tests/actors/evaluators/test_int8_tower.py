@@ -199,11 +199,11 @@ def test_many_filters_are_the_cores_by_amx_alone(filters: int, way: str) -> None
 
 
 def test_a_way_that_the_processor_has_not_makes_no_tower() -> None:
-    assert Int8Tower.make("other", 3, 6, 7, 7, 32, 1, 4, 3, 20, False) is None
+    assert Int8Tower.make("other", (3, 6, 7, 7, 32, 1, 4, 3, 20, False)) is None
 
 
 def test_arrays_of_another_tower_are_refused(way: str) -> None:
-    core = Int8Tower.make(way, 3, 6, 7, 7, 32, 1, 4, 3, 20, False)
+    core = Int8Tower.make(way, (3, 6, 7, 7, 32, 1, 4, 3, 20, False))
     assert core is not None
     zeros = np.zeros
     with pytest.raises(ValueError, match="a stem of another tower"):

@@ -260,7 +260,7 @@ def timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[Convolution]:
 
     def rates(of: Convolution) -> dict[str, float]:
         asked.append(of)
-        return {"torch": 100.0, "core": 150.0 if of.dtype is torch.float32 else 102.0}
+        return {"torch": 100.0, "winograd_8": 150.0 if of.dtype is torch.float32 else 102.0}
 
     monkeypatch.setattr(convolution_choice, "_rates", rates)
     return asked
@@ -278,7 +278,8 @@ def test_the_faster_one_is_taken_measured_once_and_kept(
     assert is_core_faster(ASKED)
     assert len(timed) == 2
     assert measured_choices.user_cache(convolution_choice.FILE).exists()
-    assert convolution_choice.description().startswith("; 3x3 convolutions: core, by boards/s (torch 100, core 150;")
+    assert convolution_choice.description().startswith(
+        "; 3x3 convolutions: winograd_8, by boards/s (torch 100, winograd_8 150;")
 
 
 def test_a_run_goes_on_as_it_began_whatever_the_cache_says(
@@ -297,13 +298,13 @@ def test_a_run_goes_on_as_it_began_whatever_the_cache_says(
 
 
 def test_of_two_that_measured_at_once_the_first_one_is_right(timed: list[Convolution]) -> None:
-    other = measured_choices.MeasuredChoice("torch", {"torch": 100.0, "core": 90.0}, "2026-11-30", "boards/s")
+    other = measured_choices.MeasuredChoice("torch", {"torch": 100.0, "winograd_8": 90.0}, "2026-11-30", "boards/s")
 
     def measured_meanwhile(of: Convolution) -> dict[str, float]:
         timed.append(of)
         measured_choices.keep_choice(
             measured_choices.user_cache(convolution_choice.FILE), convolution_choice._key(of), other)
-        return {"torch": 100.0, "core": 150.0}
+        return {"torch": 100.0, "winograd_8": 150.0}
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(convolution_choice, "_rates", measured_meanwhile)
@@ -329,5 +330,5 @@ def test_a_small_layer_is_not_timed(timed: list[Convolution], monkeypatch: pytes
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_both_are_timed_on_the_layer_that_was_asked_for(dtype: torch.dtype) -> None:
     rates = convolution_choice._rates(Convolution(16, 32, 5, 6, 8, 1, dtype))
-    assert set(rates) == {"torch", "core"}
+    assert set(rates) == {"torch", core_convolution.WAY[dtype]}
     assert all(rate > 0 for rate in rates.values())

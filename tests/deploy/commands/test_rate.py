@@ -1,12 +1,17 @@
 """`shusaku rate`: reads a run's games, plays what is missing, and refuses what is no run."""
 
 import json
+import shlex
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
+from shusaku.actors.arena.entrants import rating_search
 from shusaku.actors.arena.rating_log import Meeting, Moment, append_meeting, read_meetings
 from shusaku.deploy.cli import main as cli
+from shusaku.deploy.cli.overrides import compose
 
 SMALL = [
     "experiment=tic_tac_toe", "actors.count=1", "actors.games_per_actor=8", "search.simulations=4",
@@ -43,6 +48,39 @@ def test_missing_games_are_played_once(trained: Path, capsys: pytest.CaptureFixt
     assert "plain UCT" in captured.out or "uct_10" in captured.out
     assert "against" not in captured.err
     assert len(read_meetings(trained)) == len(meetings)
+
+
+def test_games_in_which_an_engine_fails_do_not_count(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    command = ["rate", f"run.dir={tmp_path / 'run'}", *RATED, "rater.fill=4"]
+    assert cli.main([*command, "second.engine=gtp", engine("--fault", "crash:2")]) == 0
+    said = capsys.readouterr().err
+    assert "faults in 2 pairs of games, which do not count; the first: " in said
+    assert "the engine has had enough" in said
+    assert not engines_of(tmp_path / "run")
+    assert cli.main([*command, "second.engine=gtp", engine()]) == 0
+    assert "do not count" not in capsys.readouterr().err
+    assert list(engines_of(tmp_path / "run").values()) == [4]
+
+
+def engine(*arguments: str) -> str:
+    fake = Path(__file__).parents[2] / "fixtures" / "fake_gtp_engine.py"
+    return f"second.command='{shlex.join([sys.executable, str(fake), *arguments])}'"
+
+
+def engines_of(run: Path) -> dict[str, int]:
+    """Games of each engine."""
+    return {meeting.second: sum(map(len, meeting.points)) for meeting in read_meetings(run)
+            if "fake_gtp_engine" in meeting.second}
+
+
+def test_versions_are_searched_as_while_training() -> None:
+    """Otherwise one name would stand for two players."""
+    for simulations, expected in ((4, 4), (200, 64)):
+        config = compose(["experiment=tic_tac_toe", f"search.simulations={simulations}"])
+        assert rating_search(config.search, config.rater).simulations == expected
 
 
 def test_players_that_no_games_connect_are_named(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ def full_status() -> Status:
         strength_label="optimal moves with 64 simulations", quarantined=2,
         elo=413.4, elo_low=301.2, elo_high=540.8, rated_version=11, elo_curve=[(60, 10.0), (180, 413.4)],
         runtimes=["openvino 2026.4.1, fp32 (this CPU does not compute in bf16)"],
-        learner_runtime="torch 2.13.0+cpu on cpu, fp32; 3x3 convolutions: core",
+        learner_runtime="torch 2.13.0+cpu on cpu, fp32; 3x3 convolutions: amx",
         time_shares={"select": 0.04, "encode": 0.021, "network": 0.9, "expand": 0.03, "record": 0.001, "wait": 0.0},
     )
 
@@ -40,7 +40,7 @@ def test_the_block_shows_everything_at_every_width(width: int) -> None:
                    "1.98 samples per position", "0.710 optimal moves", "3:24 of 20:00", "16:36 left",
                    "2 records in quarantine", "1,240 of 4,000 rows", "runs/connect_four",
                    "413 (301 to 541), version 11; random mover = 0",
-                   "90% network", "4% select", "0% wait", "openvino 2026.4.1, fp32", "3x3 convolutions: core"):
+                   "90% network", "4% select", "0% wait", "openvino 2026.4.1, fp32", "3x3 convolutions: amx"):
         assert figure in text, figure
 
 

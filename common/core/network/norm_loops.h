@@ -8,7 +8,7 @@
 namespace shusaku {
 
 // Pointers of one type of numbers; `rows` of `width`, which is a multiple of `lanes`.
-struct NormKernels {
+struct NormLoops {
   int lanes;
   // Of each column the sum, and the sum of squared distances from the mean.  The rows are read twice.
   void (*moments)(const void* x, size_t rows, int width, float* sums, float* distances);
@@ -23,19 +23,19 @@ struct NormKernels {
                    const float* per_x, const float* shift, void* x_gradient, void* skip_gradient);
 };
 
-extern const NormKernels* const kNormFloat;
-extern const NormKernels* const kNormBf16;  // for AVX-512 BF16; null where it is not compiled
+extern const NormLoops* const kNormFloat;
+extern const NormLoops* const kNormBf16;  // for AVX-512 BF16; null where it is not compiled
 
 // `Numbers` has a type T in memory and V in registers, kLanes, zero, load, store, and load_positive: a number where y
 // is above 0, else 0.  `Floats` are its kLanes floats in memory, with load, store and relu.
 template <class Numbers>
-struct NormLoops {
+struct NormLoopsOf {
   using T = typename Numbers::T;
   using V = typename Numbers::V;
   using Floats = typename Numbers::Floats;
   static constexpr int kLanes = Numbers::kLanes, kAtOnce = 4;
 
-  // visit<N>(first): N registers from column `first` on, so that sums wait for no other.
+  // visit.run<N>(first): N registers from column `first` on, so that sums wait for no other.
   template <class Visit>
   [[gnu::always_inline]] static void each_block(int width, Visit visit) {
     int first = 0;
@@ -172,7 +172,7 @@ struct NormLoops {
       each_block(width, Backward<false>{from, out, in, rows, width, slope, per_x, shift, to_x, to_skip});
   }
 
-  static constexpr NormKernels kAll{kLanes, moments, forward, sums, backward};
+  static constexpr NormLoops kAll{kLanes, moments, forward, sums, backward};
 };
 
 }  // namespace shusaku

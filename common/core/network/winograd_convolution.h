@@ -18,10 +18,10 @@
 
 namespace shusaku {
 
-// Boards of one group, whose tiles are multiplied at once, with the memory for it; of one thread.
-class ConvolutionGroup {
+// The memory for boards whose tiles are multiplied at once; of one thread.
+class WinogradGroup {
  public:
-  ConvolutionGroup(const WinogradLoops& loops, const WinogradBoard& shape, int inputs, int outputs)
+  WinogradGroup(const WinogradLoops& loops, const WinogradBoard& shape, int inputs, int outputs)
       : loops_(loops),
         shape_(shape),
         inputs_(inputs),
@@ -34,11 +34,11 @@ class ConvolutionGroup {
 
   int boards() const { return boards_; }
 
-  // Of so many boards, by packed kernels; `adds`: to what is in y.
+  // y [boards, H, W, outputs], the convolution of x [boards, H, W, inputs] by packed kernels, or, if `adds`, y + it.
   template <class T>
   void forward(const T* x, int boards, const float* packed, bool adds, T* y) {
     transform_inputs(x, boards);
-    loops_.products(shape_, packed, inputs_, outputs_, numbers_.data(), of(inputs_), boards * shape_.tiles(),
+    loops_.multiply(shape_, packed, inputs_, outputs_, numbers_.data(), of(inputs_), boards * shape_.tiles(),
                     sums_.data(), of(outputs_));
     for (int b = 0; b < boards; ++b, y += board(outputs_)) finish(b, adds, y);
   }
@@ -49,8 +49,8 @@ class ConvolutionGroup {
     transform_inputs(x, boards);
     for (int b = 0; b < boards; ++b) {
       lay_out(y_gradient + std::size_t(b) * board(outputs_), outputs_);
-      loops_.output_gradients(shape_, padded_.data(), outputs_,
-                              sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_));
+      loops_.transform_output_gradients(shape_, padded_.data(), outputs_,
+                                        sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_));
     }
     for (std::size_t point = 0; point < std::size_t(shape_.points()); ++point)
       loops_.add_outer_products(numbers_.data() + point * of(inputs_), sums_.data() + point * of(outputs_),
@@ -67,8 +67,8 @@ class ConvolutionGroup {
   void transform_inputs(const T* x, int boards) {
     for (int b = 0; b < boards; ++b) {
       lay_out(x + std::size_t(b) * board(inputs_), inputs_);
-      loops_.inputs(shape_, padded_.data(), inputs_, numbers_.data() + std::size_t(b * shape_.tiles() * inputs_),
-                    of(inputs_));
+      loops_.transform_inputs(shape_, padded_.data(), inputs_,
+                              numbers_.data() + std::size_t(b * shape_.tiles() * inputs_), of(inputs_));
     }
   }
 
@@ -83,8 +83,8 @@ class ConvolutionGroup {
   }
 
   void finish(int b, float* y) {
-    loops_.outputs(shape_, sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_), outputs_, nullptr,
-                   nullptr, {y, shape_.width});
+    loops_.transform_outputs(shape_, sums_.data() + std::size_t(b * shape_.tiles() * outputs_), of(outputs_), outputs_,
+                             nullptr, nullptr, {y, shape_.width});
   }
   template <class T>
   void finish(int b, bool adds, T* y) {
@@ -102,42 +102,38 @@ class ConvolutionGroup {
   AlignedArray<float> padded_, finished_, numbers_, sums_;
 };
 
-// y = the convolution of x; `adds`: what is to be added to y.
+// y = the convolution of x, or, if `adds`, y + it.
 template <class T>
-void convolution_forward(const WinogradLoops& loops, const ConvolutionSizes& sizes, const T* x, const float* kernels,
-                         KernelStrides strides, bool adds, T* y) {
+void winograd_convolution_forward(const WinogradLoops& loops, const ConvolutionSizes& sizes, const T* x,
+                                  const ConstKernels& kernels, bool adds, T* y) {
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
-  const std::size_t cells = std::size_t(sizes.height * sizes.width);
   AlignedArray<float> packed(std::size_t(shape.points() * sizes.inputs * sizes.outputs));
-  loops.kernels(shape, kernels, strides, sizes.inputs, sizes.inputs, sizes.outputs, packed.data());
-  const auto make = [&] { return ConvolutionGroup(loops, shape, sizes.inputs, sizes.outputs); };
-  over_boards(sizes, make, [&](int, ConvolutionGroup& group, int first, int boards) {
-    group.forward(x + std::size_t(first) * cells * std::size_t(sizes.inputs), boards, packed.data(), adds,
-                  y + std::size_t(first) * cells * std::size_t(sizes.outputs));
+  loops.transform_kernels(shape, kernels.first, kernels.strides, sizes.inputs, sizes.inputs, sizes.outputs,
+                          packed.data());
+  const auto make = [&] { return WinogradGroup(loops, shape, sizes.inputs, sizes.outputs); };
+  over_boards(sizes, make, [&](int, WinogradGroup& group, int first, int boards) {
+    group.forward(x + sizes.inputs_before(first), boards, packed.data(), adds, y + sizes.outputs_before(first));
   });
 }
 
 // From the gradient of y to those of the kernels and of x, which may be null; `adds`: to what is there.
 template <class T>
-void convolution_backward(const WinogradLoops& loops, const ConvolutionSizes& sizes, const T* y_gradient, const T* x,
-                          const float* kernels, KernelStrides strides, bool adds, T* x_gradient,
-                          float* kernel_gradients, KernelStrides gradient_strides) {
+void winograd_convolution_backward(const WinogradLoops& loops, const ConvolutionSizes& sizes, const T* y_gradient,
+                                   const T* x, const ConstKernels& kernels, bool adds, T* x_gradient,
+                                   float* kernel_gradients, KernelStrides gradient_strides) {
   if (x_gradient != nullptr) {
     ConvolutionSizes back = sizes;
     std::swap(back.inputs, back.outputs);
-    const KernelStrides turned{strides.input, strides.output, -strides.tap};
-    convolution_forward(loops, back, y_gradient, kernels + 8 * strides.tap, turned, adds, x_gradient);
+    winograd_convolution_forward(loops, back, y_gradient, kernels.turned(), adds, x_gradient);
   }
   const WinogradBoard shape = WinogradBoard::of(sizes.height, sizes.width);
-  const std::size_t cells = std::size_t(sizes.height * sizes.width);
   PartialSums sums(sizes, std::size_t(shape.points() * sizes.inputs * sizes.outputs));
-  const auto make = [&] { return ConvolutionGroup(loops, shape, sizes.inputs, sizes.outputs); };
-  over_boards(sizes, make, [&](int part, ConvolutionGroup& group, int first, int boards) {
-    group.add_kernel_gradients(x + std::size_t(first) * cells * std::size_t(sizes.inputs),
-                               y_gradient + std::size_t(first) * cells * std::size_t(sizes.outputs), boards,
+  const auto make = [&] { return WinogradGroup(loops, shape, sizes.inputs, sizes.outputs); };
+  over_boards(sizes, make, [&](int part, WinogradGroup& group, int first, int boards) {
+    group.add_kernel_gradients(x + sizes.inputs_before(first), y_gradient + sizes.outputs_before(first), boards,
                                sums.of(part));
   });
-  loops.kernel_gradients(shape, sums.all(), sizes.inputs, sizes.outputs, kernel_gradients, gradient_strides);
+  loops.transform_kernel_gradients(shape, sums.all(), sizes.inputs, sizes.outputs, kernel_gradients, gradient_strides);
 }
 
 }  // namespace shusaku
