@@ -168,8 +168,10 @@ def every_game() -> str:
     """Each game after its minutes of training, against its references: medians over the seeds."""
     newest = _newest_of_the_table()
     found, trained = _measured(newest)
+    games = list(dict.fromkeys(game for game, *_ in found))
     rows = []
-    for (game, minutes, reference, simulations), results in found.items():
+    for (game, minutes, reference, simulations), results in sorted(
+            found.items(), key=lambda item: (games.index(item[0][0]), item[0][1])):
         learned = trained[game, minutes]
         processors = ", ".join(dict.fromkeys(map(processor, learned)))
         rows.append((game, f"{minutes:g}", processors, *(
