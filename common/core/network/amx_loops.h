@@ -29,17 +29,15 @@ struct AmxBoard {
   int height, width;
 
   [[gnu::always_inline]] constexpr int pitch() const { return width + 1; }
-  [[gnu::always_inline]] constexpr int positions() const { return (height + 1) * pitch(); }  // of a board and its zeros
-  [[gnu::always_inline]] constexpr int row_blocks() const {
-    return (height * pitch() + 15) / 16;
-  }  // of 16 positions of a board
-  [[gnu::always_inline]] constexpr int lead() const {
-    return (pitch() + 1 + 31) / 32 * 32;
-  }                                                                               // zeros before the first board
-  [[gnu::always_inline]] constexpr int tail() const { return pitch() + 1 + 32; }  // read, not used, after the last
-  [[gnu::always_inline]] constexpr int boards_at_once() const {
-    return positions() < 448 ? 448 / positions() : 1;
-  }  // in a first-level cache
+  // Of a board and its zeros.
+  [[gnu::always_inline]] constexpr int positions() const { return (height + 1) * pitch(); }
+  // Of 16 positions of a board.
+  [[gnu::always_inline]] constexpr int row_blocks() const { return (height * pitch() + 15) / 16; }
+  // Zeros before the first board, and what is read, not used, after the last.
+  [[gnu::always_inline]] constexpr int lead() const { return (pitch() + 1 + 31) / 32 * 32; }
+  [[gnu::always_inline]] constexpr int tail() const { return pitch() + 1 + 32; }
+  // In a first-level cache.
+  [[gnu::always_inline]] constexpr int boards_at_once() const { return positions() < 448 ? 448 / positions() : 1; }
 };
 
 // Matrices that the taps of one row of a kernel fill; the last is filled up with zeros.
