@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.lib import record
+from benchmarks.strength.reinforce import SAMPLED
 from shusaku.actors.policy_games.value_games import evaluator_of, game_of
 from shusaku.common._core import Game, Position, Rollouts, SearchBatch
 from shusaku.common.codec import decode_record
 from shusaku.common.config.schema import Config, InferenceConfig
-from shusaku.common.config.search import PolicyOnlyConfig
 from shusaku.common.messages import GameRecord, Weights
 from shusaku.common.network.weights import load_weights
 from shusaku.common.search import Evaluate, search_options, search_positions, step
@@ -45,7 +45,6 @@ from shusaku.replay.row_window import is_test_game
 
 BATCH = 256  # games that are played at once
 FILE = "value_error.jsonl"
-SAMPLED = PolicyOnlyConfig(temperature_plies=0, temperature_final=1.0, cache=0)  # moves drawn from the softmax
 KEPT = {"value": "value.safetensors", "supervised": "imitation.safetensors", "reinforced": "reinforce.safetensors"}
 ESTIMATES = ("value", "uniform", "rollout", *POLICIES)
 
