@@ -8,7 +8,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,8 +74,7 @@ def keep_choice(path: Path, key: str, choice: MeasuredChoice, *, replaces: bool 
     """
     with contextlib.suppress(OSError):  # no home, or a full disk: the next process measures again
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with _locked(path.parent):
             if not replaces and (earlier := find_choice(path, key)) is not None:
                 return earlier
             kept = _read(path)
@@ -83,6 +82,17 @@ def keep_choice(path: Path, key: str, choice: MeasuredChoice, *, replaces: bool 
             newest = list(kept.items())[-(MOST_KEPT - 1):]
             write_atomically(path, json.dumps(dict([*newest, (key, asdict(choice))])).encode())
     return choice
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """By the folder itself, so that no file is left in it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _read(path: Path) -> dict[str, Any]:

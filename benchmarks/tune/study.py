@@ -33,6 +33,7 @@ the medians, and made again.  Of a run that was killed and went on, the work bes
 """
 
 import argparse
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -45,6 +46,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -345,18 +347,7 @@ class Runs:
                                        stderr=errors, text=True)
         load = ForeignLoad(process.pid)
         began = time.monotonic()
-        try:
-            while True:
-                try:
-                    output, _ = process.communicate(timeout=REMEMBER_SECONDS)
-                    break
-                except subprocess.TimeoutExpired:
-                    if loads:
-                        _write(loads, [*before, load.so_far()])
-        except BaseException:  # a signal: the training writes its checkpoint, and goes on with the study
-            process.terminate()
-            process.wait()
-            raise
+        output = _output_of(process, lambda: _write(loads, [*before, load.so_far()]) if loads else None)
         now = time.monotonic() - began
         parts = [*before, (now, now * load.finish())]
         if loads:
@@ -367,6 +358,19 @@ class Runs:
         summary: dict[str, Any] = json.loads(output.splitlines()[-1])
         seconds = sum(part for part, _ in parts)
         return (seconds, sum(foreign for _, foreign in parts) / seconds), summary
+
+
+def _output_of(process: "subprocess.Popen[str]", remember: Callable[[], None]) -> str:
+    """All that it prints, `remember` from time to time.  A signal to the study ends it, too; both go on together."""
+    try:
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.communicate(timeout=REMEMBER_SECONDS)[0]
+            remember()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
 
 
 def _write(file: Path, value: Any) -> None:

@@ -29,6 +29,7 @@ def test_of_processes_that_measure_at_once_all_take_the_answer_of_the_first(tmp_
     kept = find_choice(path, "layer")
     assert kept is not None
     assert answers == [kept.name] * 8
+    assert [file.name for file in tmp_path.iterdir()] == ["answers.json"], "no lock lies in a run's directory"
     assert all(find_choice(path, f"own {number}") for number in range(8)), "nobody's answer is lost"
 
 
