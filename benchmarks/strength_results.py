@@ -1,9 +1,11 @@
 """Tables about methods at equal time, many and one; every game after its minutes, and its Elo on the way; points."""
 
 import re
+import shlex
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import groupby
 
 import yaml
 
@@ -78,20 +80,24 @@ def played_labels() -> str:
 def fits() -> str:
     """What a network learns from one run's games, beside the run's network as it is, with other settings."""
     found = read_results("fits.jsonl")
-    rows = []
-    for line in found:
-        words = f"`{' '.join(line['words'])}`" if line["words"] else "as the run's"
-        begins = "anew" if line["anew"] else "the run's network"
-        if line["before"] and not rows:
-            rows.append((begins, "without a step", "0", *_fitted(line["before"])))
-        rows.append((begins, words, number(line["steps"]), *_fitted(line["after"])))
     header = ("begins with", "settings of play and learning", "steps", "network alone", "64 simulations",
               "400 simulations", "squared error of its value")
-    return "\n\n".join([table(header, rows), sources(found)])
+    parts = []
+    for run, group in groupby(found, key=lambda line: shlex.split(line["command"])[3]):
+        rows, before = [], None
+        for line in group:
+            begins = "anew" if line["anew"] else "the run's network"
+            if line["before"] and _fitted(line["before"]) != before:
+                before = _fitted(line["before"])
+                rows.append((begins, "without a step", "0", *before))
+            words = f"`{' '.join(line['words'])}`" if line["words"] else "as the run's"
+            rows.append((begins, words, number(line["steps"]), *_fitted(line["after"])))
+        parts += [f"`{run}`:", table(header, rows)]
+    return "\n\n".join([*parts, sources(found)])
 
 
 def _fitted(values: Line) -> tuple[str, ...]:
-    shares = (f"{values[key]:.1f} %" for key in ("alone", "search_64", "search_400"))
+    shares = (f"{values[key]:.1f} %" if key in values else "" for key in ("alone", "search_64", "search_400"))
     return (*shares, f"{values['value_error']:.3f}")
 
 
