@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ class ActorPlan:
     incarnation: int
     seed: int
     games: int
-    url: str  # of the replay, for the actor's node
+    url: str = field(repr=False)  # of the replay, for the actor's node
     run_id: str
     with_server: bool  # evaluates on inference servers, not by itself
     resign_value: float = NEVER_RESIGN  # threshold to begin with

@@ -111,12 +111,12 @@ class Arena:
 
     def __init__(
         self, game: Game, players: tuple[Player, Player], *, games: int, opening_plies: int, seed: int,
-        games_at_once: int, should_stop: ShouldStop = lambda: False,
+        games_at_once: int, openings_key: str = "match.opening_plies", should_stop: ShouldStop = lambda: False,
         on_progress: Callable[[MatchResult], None] = lambda result: None,
         on_game: Callable[[FinishedGame], None] = lambda game: None,
         is_decided: Callable[[MatchResult], bool] = lambda result: False,
     ) -> None:
-        """`is_decided`: whether the games so far are enough, so that the match ends.
+        """`is_decided`: whether the games so far are enough; `openings_key`: the setting behind `opening_plies`.
 
         UsageError for an odd number of games, and where every opening of so many plies ends the game.
         """
@@ -127,7 +127,7 @@ class Arena:
         self._games_at_once = games_at_once
         self._should_stop, self._on_progress, self._on_game = should_stop, on_progress, on_game
         self._is_decided = is_decided
-        self._openings = list(itertools.islice(openings(game, opening_plies, seed), games // 2))
+        self._openings = list(itertools.islice(openings(game, opening_plies, seed, openings_key), games // 2))
         self._waiting = (OpenGame(number, game.start()) for number in range(games))
         self._running: list[OpenGame] = []
         self.result = MatchResult()
@@ -186,10 +186,10 @@ class Arena:
         self._on_game(finished)
 
 
-def openings(game: Game, plies: int, seed: int) -> Iterator[Sequence[int]]:
+def openings(game: Game, plies: int, seed: int, key: str = "match.opening_plies") -> Iterator[Sequence[int]]:
     """Random legal actions, passes left out; each a new position as long as one is found within MAX_SAMPLES.
 
-    UsageError where none is found that leaves the game open.
+    UsageError, which names the setting `key`, where none is found that leaves the game open.
     """
     random = np.random.default_rng(seed)
     seen: set[int] = set()
@@ -204,7 +204,7 @@ def openings(game: Game, plies: int, seed: int) -> Iterator[Sequence[int]]:
                 seen.add(key)
                 break
         if opening is None:
-            raise UsageError(f"match.opening_plies={plies}: {game.name} was over within them in {MAX_SAMPLES} tries; "
+            raise UsageError(f"{key}={plies}: {game.name} was over within them in {MAX_SAMPLES} tries; "
                              "ask for fewer")
         yield opening
 

@@ -67,7 +67,8 @@ class GateMatch:
             for number, weights in enumerate((candidate, best))
         ]
         self._arena = Arena(game, (self._players[0], self._players[1]), games=config.gate.games,
-                            opening_plies=config.gate.opening_plies, seed=seed, games_at_once=at_once,
+                            opening_plies=config.gate.opening_plies, openings_key="gate.opening_plies", seed=seed,
+                            games_at_once=at_once,
                             is_decided=lambda result: has_passed(config.gate, result) is not None)
 
     def step(self) -> bool:

@@ -130,7 +130,8 @@ class Rater:
     def _play(self, players: tuple[Player, Player], meeting: Meeting, seed: int) -> Iterator[None]:
         settings = self._config.rater
         arena = Arena(self._game, players, games=settings.games, opening_plies=settings.opening_plies,
-                      seed=seed, games_at_once=settings.games, should_stop=self._should_stop)
+                      openings_key="rater.opening_plies", seed=seed, games_at_once=settings.games,
+                      should_stop=self._should_stop)
         while arena.step():
             yield
         self._record(replace(meeting, points=tuple(tuple(pair) for pair in arena.result.pairs().values())))

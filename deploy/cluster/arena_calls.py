@@ -26,7 +26,7 @@ class _Call:
     def __init__(self, supervisor: Supervisor, role: str, what: str, log: Callable[[str], None]) -> None:
         self._supervisor, self._role, self._what, self._log = supervisor, role, what, log
         self._reference: Any = None
-        self._failed_at = float("-inf")
+        self._failed_at = self._begun_at = float("-inf")
 
     @property
     def worker(self) -> RayWorker | None:
@@ -37,7 +37,12 @@ class _Call:
 
     def begin(self, reference: Any) -> None:
         """The call was made."""
-        self._reference = reference
+        self._reference, self._begun_at = reference, time.monotonic()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the call before has; until the next one is made."""
+        return self._reference is None and self._failed_at > self._begun_at
 
     def take(self) -> Any:
         """The answer if there is one; None before, and if it failed."""
@@ -74,7 +79,7 @@ class RaterCalls:
                 self._log(f"rater: {trouble}")
             self._trouble = trouble
         worker, newest = self._call.worker, self._broadcast.published
-        if worker is not None and newest is not None and newest.version > self._asked:
+        if worker is not None and newest is not None and (newest.version > self._asked or self._call.has_failed):
             self._asked = newest.version
             self._call.begin(worker.handle.rate.remote([self._broadcast.published_reference], seconds))
 

@@ -216,6 +216,7 @@ class ClusterRun(TrainingRun):
                 self.gate.poll()
         if self._began is None and self._has_begun():
             self._began = now
+            self.directory.keep()
             playing = "playing and learning" if self.config.learner.enabled else "playing"
             self.activity = "learning" if self.config.dataset.records else playing
         view, status = self.show()

@@ -127,7 +127,7 @@ class _Filler:
             second = self._opponent(opponent, games, seed + 1)
             stack.callback(second.close)
             result = Arena(self._chosen.game, (first, second), games=games, seed=seed, games_at_once=at_once,
-                           opening_plies=self._config.rater.opening_plies,
+                           opening_plies=self._config.rater.opening_plies, openings_key="rater.opening_plies",
                            should_stop=self._signals.should_stop).play()
         faulty = {game.number // 2: game.message for game in result.games if game.ended_by in FAULTS}
         if faulty:

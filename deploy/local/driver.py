@@ -34,6 +34,7 @@ from shusaku.deploy.bench.precision_setting import settle_precision
 from shusaku.deploy.local.arena_turns import ArenaTurns
 from shusaku.deploy.local.games import LocalGames, epoch_of
 from shusaku.deploy.records.imported_games import ImportedGames
+from shusaku.deploy.run.arena_openings import check_openings
 from shusaku.deploy.run.change_over import move_to_log
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.devices import settle_here
@@ -71,6 +72,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     check_start(config)
     check_policies(config)
     check_learner_start(config)
+    check_openings(config)
     if config.learner.ranks > 1:
         raise UsageError(f"learner.ranks={config.learner.ranks}: one process is one rank; use shusaku train")
     row_labels(configured_game(config.game), config.learner)  # refused before anything is made
@@ -198,6 +200,7 @@ class LocalRun(TrainingRun):
             if self.config.learner.enabled and not self.games.rows_left:
                 self.activity = "learning"
                 self.training.learn_turn(lambda: self.signals.should_stop() or self.is_over(), self.show)
+            self.directory.keep()
             self._measure_if_due()
             self._play_for_ratings()
             self.metrics.write(*self.show(at_once=True))

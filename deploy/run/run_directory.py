@@ -78,6 +78,10 @@ class RunDirectory:
             self._lock.close()
             raise
 
+    def keep(self) -> None:
+        """Called as soon as something was played or learned: from now on no error removes the directory."""
+        self._is_new = False
+
     def close(self) -> None:
         """Unlocks the directory."""
         self._lock.close()  # which releases the lock
@@ -86,7 +90,7 @@ class RunDirectory:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """A start that is refused after all leaves no run directory, unless there was one."""
+        """A start that is refused before anything was played leaves no run directory, unless there was one."""
         if self._is_new and isinstance(error, UsageError):
             shutil.rmtree(self.path, ignore_errors=True)
         self.close()

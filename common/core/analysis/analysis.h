@@ -91,8 +91,9 @@ class Analysis : public AnyAnalysis {
   void set_position_to(const Position& position) {
     const std::lock_guard lock(mutex_);
     check_idle("set_position");
-    if (!search_.follow(position)) search_.begin(position);
-    clear_heads();
+    const int plies = search_.follow(position);
+    if (plies < 0) search_.begin(position);
+    if (plies != 0) clear_heads();
   }
 
   void advance(Action action) final {

@@ -96,7 +96,10 @@ inline std::uint64_t checksum(std::string_view bytes) {
   return hash;
 }
 
-// A snapshot: a checksum, a hash of everything that the snapshot's meaning depends on, and what `write` writes.
+constexpr int kSnapshotFormat = 1;  // grows when a snapshot's bytes mean something else
+
+// A snapshot: a checksum, a fingerprint, and what `write` writes.  The fingerprint is a hash of what the meaning of these
+// bytes depends on, but for the parameters of the game, which actors/self_play.py compares.
 template <class Write>
 std::string sealed(std::uint64_t fingerprint, Write write) {
   Writer games;
@@ -553,7 +556,8 @@ class GameBatch final : public AnyGameBatch {
     const SearchOptions& o = options_;
     const std::string text =
         name_of(*rules_) + " " + o.policy + " " + o.gumbel_interior + " " + std::to_string(games_.size()) + " " +
-        std::to_string(seed_) + " " + std::to_string(sizeof(Position)) + " " + std::to_string(o.simulations) + " " +
+        std::to_string(seed_) + " " + std::to_string(kSnapshotFormat) + " " + std::to_string(sizeof(Node)) + " " +
+        std::to_string(sizeof(Position)) + " " + std::to_string(o.simulations) + " " +
         std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "") + (o.graph ? " graph" : "") +
         (o.solved_empties ? " solved " + std::to_string(o.solved_empties) : "") + " " +
         std::to_string(self_play_.cheap_simulations);

@@ -119,14 +119,19 @@ class Engine:
             raise CommandError("the game is over, or it is the other player's turn") from None
         self.analysis.set_position(position)
 
+    @property
+    def passes(self) -> bool:
+        """Whether a game of Othello is over: other programs pass then, until two passes end it."""
+        return self.state.game.name == "othello" and self.state.position.is_terminal
+
     def generate(
         self, colour: int, *, plays: bool = True, actions: tuple[int, ...] = (),
         show: Callable[[Report], str] | None = None, interval: float = 1.0, prefix: str = "",
     ) -> str | Thinking:
         """The search of a move, as the clock allows; the move is played when it has ended, if `plays`."""
         state = self.state
-        if state.game.name == "othello" and state.position.is_terminal:
-            return prefix + PASS  # so do other programs, until two passes end the game
+        if self.passes:
+            return prefix + PASS
         begin = time.monotonic()
         self.place(colour)
         seconds = plan_move(

@@ -43,6 +43,24 @@ def test_it_keeps_what_it_was_started_with(tmp_path: Path, monkeypatch: pytest.M
     assert "pw" not in text
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_only_a_start_that_is_refused_leaves_no_directory(tmp_path: Path, has_begun: bool) -> None:
+    """Hours later a GPU may be gone, or a user's game break its contract: also a UsageError, and nothing is lost."""
+    path = tmp_path / "run"
+
+    def start(has_begun: bool) -> None:
+        with RunDirectory(compose([f"run.dir={path}"])) as directory:
+            (path / "weights.safetensors").write_bytes(b"learned for hours")
+            if has_begun:
+                directory.keep()
+            raise UsageError("the GPU is gone")
+
+    for begins in (has_begun, False):
+        with pytest.raises(UsageError, match="gone"):
+            start(begins)
+        assert (path / "weights.safetensors").exists() == has_begun
+
+
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     with RunDirectory(config(tmp_path)), pytest.raises(UsageError, match=f"in use by process {os.getpid()}"):
         RunDirectory(config(tmp_path))
