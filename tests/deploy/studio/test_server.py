@@ -247,9 +247,9 @@ def test_a_file_of_the_largest_size_reaches_its_reader() -> None:
     async def work() -> None:
         async with pages_of(quiet_studio(GAME)[0]) as [page]:
             assert page.last["hello"]["max_file"] == 3 << 20
-            data = base64.b64encode(b"\n" * (3 << 20)).decode()
+            data = base64.b64encode(b" " * (3 << 20)).decode()
             assert "there is no game in it" in (await page.ask("open", "error", name="x.jsonl", data=data))["text"]
-            data = base64.b64encode(b"\n" * ((3 << 20) + 1)).decode()
+            data = base64.b64encode(b" " * ((3 << 20) + 1)).decode()
             assert "at most 4,194,304" in (await page.ask("open", "error", name="x.jsonl", data=data))["text"]
 
     run(work())
