@@ -516,7 +516,8 @@ class GameBatch final : public AnyGameBatch {
       c.outcome = game.loser == 0 ? -1 : 1;
     } else {
       take_result(*rules_, game.position, c);
-      if (resign_.is_on() && !game.may_resign)
+      // A draw by the limit of plies says nothing of who could have won.
+      if (resign_.is_on() && !game.may_resign && !(c.is_cut_off && c.outcome == 0))
         measure_resignation(c.outcome > 0   ? game.lowest[0]
                             : c.outcome < 0 ? game.lowest[1]
                                             : std::min(game.lowest[0], game.lowest[1]));
