@@ -195,6 +195,7 @@ class Estimate:
             [curvature] = self._curvature(mode[None], np.array([tournament]))
             inverse = np.linalg.inv(curvature)
             directions = inverse - inverse[anchor]  # [N, N] of each player's contrast with the anchor
+            directions[anchor] = 1.0  # it has none, and an interval of 0
             variances = np.diagonal(directions) - directions[:, anchor]
             for begin in range(0, self._players, rows):
                 some = directions[begin:begin + rows]

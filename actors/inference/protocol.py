@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, Protocol
 
 MAX_IN_FLIGHT = 16  # evaluations of one client: it has one for each of its groups of games
+SERVER_SECONDS = 5.0  # that a server may take over one call
 
 
 class Status(IntEnum):

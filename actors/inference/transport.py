@@ -4,11 +4,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
 from typing import Any, NamedTuple
 
 import ray
 
-from shusaku.actors.inference.protocol import ServerUnavailableError
+from shusaku.actors.inference.protocol import SERVER_SECONDS, ServerUnavailableError
 from shusaku.actors.inference.shm_client import SharedMemoryTransport
 from shusaku.actors.inference.shm_segment import MAX_SLOT_BYTES, MAX_SLOTS
 from shusaku.actors.inference.tcp_client import TcpTransport
@@ -19,7 +21,6 @@ from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, LeavesCodec
 
 TIMED_EVERY, TIMED_CALLS = 8, 500  # every 8th Ray call is timed; percentiles are of the newest 500 timed calls
 CALLS = 4  # through Ray in flight: a group of games may need several
-SERVER_SECONDS = 5.0  # that a server may take over one call
 ADDRESS_SECONDS = 5.0  # to learn where a server listens
 RETRY_SECONDS = 60.0  # until a server, or a way to it, that failed is tried again; twice as long each time
 LONGEST_RETRY_SECONDS = 3600.0  # a port that a firewall hides costs CONNECT_SECONDS each time
@@ -63,7 +64,8 @@ class ServerTransport:
 
     Servers of the actor's own node are asked first; actors are spread over those that are equally near.  If a server
     fails, the next one is asked, and the first one again after RETRY_SECONDS; so too if one way to a server fails, of
-    which Ray's calls are the last.  `attach` may be called by any thread, everything else by one.
+    which Ray's calls are the last.  A server that does not say where it listens is asked so again, too.  `attach` may be
+    called by any thread, everything else by one.
     """
 
     def __init__(self, client: int, game: Game, groups: Sequence[int]) -> None:
@@ -73,10 +75,12 @@ class ServerTransport:
         self._call_bytes = LeavesCodec(game, MAX_REQUEST_BYTES).max_bytes
         whole = bound.rules.size(rows, rows * game.max_legal_actions)
         self._slot_bytes = max(self._call_bytes, min(whole, bound.max_bytes))
+        self._changed = threading.Condition()  # guards the next five
         self._servers: list[_Server] = []  # in the order in which they are asked
-        self._changed = threading.Condition()
+        self._node = ""  # Ray's name of the actor's own
         self._place = 0  # of the server that is asked now
         self._moved_at = 0.0  # when the one before failed
+        self._listeners_asked_at = 0.0  # of the servers that have not said where they listen
         self._connections: dict[Way, Connection] = {}
         self._failures: dict[Way, _Failure] = {}
         self._route = "an inference server"  # of the last request, as text for the user
@@ -94,19 +98,44 @@ class ServerTransport:
     def attach(self, servers: list[Any]) -> None:
         """Uses these servers from now on."""
         node = ray.get_runtime_context().get_node_id()
-        known = [_listeners_of(handle, node) or self._as_before(handle) for handle in servers]
-        near, far = ([server for server in known if (server.node == node) == wanted] for wanted in (True, False))
-        nodes = len({server.node for server in known if server.node})
+        known = [_ask_listeners(handle, node) or self._as_before(handle) for handle in servers]
         with self._changed:
-            # Actors are spread over nodes by their number, so those of one node have every n-th.
-            self._servers = _rotated(near, self._client // max(1, nodes)) + _rotated(far, self._client)
-            self._place = 0
+            self._node, self._listeners_asked_at = node, time.monotonic()
+            self._use(known)
             self._changed.notify_all()
 
+    def _use(self, known: Sequence[_Server]) -> None:
+        """Asks these servers from now on, the nearest first; under the lock."""
+        near, far = ([server for server in known if (server.node == self._node) == wanted] for wanted in (True, False))
+        nodes = len({server.node for server in known if server.node})
+        # Actors are spread over nodes by their number, so those of one node have every n-th.
+        self._servers = _rotated(near, self._client // max(1, nodes)) + _rotated(far, self._client)
+        self._place = 0
+
     def _as_before(self, handle: Any) -> _Server:
-        """What was known of a server that does not answer just now."""
+        """What was known of a server that does not answer just now; each call of `attach` brings handles of its own."""
         with self._changed:
-            return next((server for server in self._servers if server.handle is handle), _Server(handle, "", ()))
+            return next((server for server in self._servers if server.handle == handle), _Server(handle, "", ()))
+
+    def _ask_unknown(self) -> None:
+        """Asks servers again that have not said where they listen, without waiting for their answers."""
+        with self._changed:
+            now = time.monotonic()
+            unknown = [server.handle for server in self._servers if not server.node]
+            if not unknown or now - self._listeners_asked_at < RETRY_SECONDS:
+                return
+            self._listeners_asked_at = now
+        for handle in unknown:
+            handle.listeners.remote().future().add_done_callback(partial(self._learn, handle))
+
+    def _learn(self, handle: Any, answer: "Future[Listeners]") -> None:
+        """Where a server listens, as it has said now."""
+        if answer.exception() is not None:
+            return
+        with self._changed:
+            server = _server_of(handle, answer.result(), self._node)
+            if any(one.handle == handle and not one.node for one in self._servers):
+                self._use([server if one.handle == handle else one for one in self._servers])
 
     @property
     def max_bytes(self) -> int:
@@ -120,6 +149,7 @@ class ServerTransport:
 
     def send(self, payload: bytes) -> Any:
         """Sends a request to the current server; see `Transport`."""
+        self._ask_unknown()
         with self._changed:
             if not self._servers:
                 self._changed.wait(1.0)
@@ -174,7 +204,7 @@ class ServerTransport:
     def _leave(self, server: Any) -> None:
         """To the next server, if this one is still the one that is asked."""
         with self._changed:
-            if self._servers and self._servers[self._place].handle is server:
+            if self._servers and self._servers[self._place].handle == server:
                 self._place = (self._place + 1) % len(self._servers)
                 self._moved_at = time.monotonic()
 
@@ -238,11 +268,15 @@ def _rotated(servers: list[Any], by: int) -> list[Any]:
     return [servers[(place + by) % len(servers)] for place in places]
 
 
-def _listeners_of(handle: Any, node: str) -> _Server | None:
+def _ask_listeners(handle: Any, node: str) -> _Server | None:
     """The server with the ways that lead there from this node; None if it does not answer in time."""
     try:
-        found: Listeners = ray.get(handle.listeners.remote(), timeout=ADDRESS_SECONDS)
+        return _server_of(handle, ray.get(handle.listeners.remote(), timeout=ADDRESS_SECONDS), node)
     except (ray.exceptions.RayError, TimeoutError):
         return None
+
+
+def _server_of(handle: Any, found: Listeners, node: str) -> _Server:
+    """The server that listens there, with the ways that lead there from this node."""
     memory = (found.memory,) if found.memory and found.node == node else ()
     return _Server(handle, found.node, (*memory, *((found.tcp,) if found.tcp is not None else ())))

@@ -26,7 +26,8 @@ class _Call:
     def __init__(self, supervisor: Supervisor, role: str, what: str, log: Callable[[str], None]) -> None:
         self._supervisor, self._role, self._what, self._log = supervisor, role, what, log
         self._reference: Any = None
-        self._failed_at = self._begun_at = float("-inf")
+        self._failed_at = float("-inf")
+        self.has_failed = False  # the call before; until the next one is made
 
     @property
     def worker(self) -> RayWorker | None:
@@ -37,12 +38,7 @@ class _Call:
 
     def begin(self, reference: Any) -> None:
         """The call was made."""
-        self._reference, self._begun_at = reference, time.monotonic()
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the call before has; until the next one is made."""
-        return self._reference is None and self._failed_at > self._begun_at
+        self._reference, self.has_failed = reference, False
 
     def take(self) -> Any:
         """The answer if there is one; None before, and if it failed."""
@@ -52,7 +48,7 @@ class _Call:
         try:
             return ray.get(reference)
         except ray.exceptions.RayError as error:
-            self._failed_at = time.monotonic()
+            self._failed_at, self.has_failed = time.monotonic(), True
             self._log(f"{self._what}: {first_line(error)}")
             return None
 
