@@ -166,7 +166,7 @@ def test_the_threshold_is_the_quantile_of_games_played_to_the_end():
 
 
 def test_a_draw_by_the_limit_of_plies_says_nothing_of_resigning():
-    """Who shuffles in a lost position until the limit could not have won: AlphaGo Zero's false positive is one that could."""
+    """AlphaGo Zero's false positive is a game that could have been won."""
     game = Game("minishogi", {"max_plies": 30})
     self_play = SelfPlayConfig(resign_errors=0.1, never_resign_share=1.0, random_plies=4)
     search = PuctConfig(simulations=8, noise=False, cache=0)
