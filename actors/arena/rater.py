@@ -46,7 +46,7 @@ class Rater:
         self._config, self._game, self._directory = config, game, directory
         self._threads, self._should_stop = threads, should_stop
         heal_ratings(directory)
-        self._meetings = read_meetings(directory)
+        self._meetings = read_meetings(directory, rating_search(config.search, config.rater).simulations)
         self._offered: tuple[Weights, float] | None = None  # the newest, with the training time
         self._newest: Weights | None = None  # that is being rated
         self._evaluators: list[Evaluate] = []  # of it

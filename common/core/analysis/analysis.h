@@ -117,7 +117,8 @@ class Analysis : public AnyAnalysis {
     check_idle("start");
     limits_ = limits;
     const bool is_counted = limits.simulations >= 0;
-    search_.set_limits(is_counted ? limits.simulations : std::numeric_limits<std::int64_t>::max() / 2, limits.actions);
+    const std::int64_t limit = is_counted ? limits.simulations : std::numeric_limits<std::int64_t>::max() / 2;
+    if (search_.set_limits(limit, limits.actions)) clear_heads();
     kept_ = search_.simulations();
     begin_ = Clock::now();
     ended_.clear(), reason_.clear();

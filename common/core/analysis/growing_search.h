@@ -75,19 +75,24 @@ class GrowingSearch {
   }
 
   // `simulations` in all, those in the tree included; `allowed`: the only actions that are searched at the root, all if
-  // empty.  A tree whose root is proven by other actions than these is forgotten: its values say nothing of them.
-  void set_limits(std::int64_t simulations, const std::vector<Action>& allowed) {
+  // empty.  A tree that says nothing of them is forgotten: its root is proven by other actions, or was searched without
+  // some of these (KataGo clears its search, too: Search::setAvoidMoveUntilByLoc).  Whether it was.
+  bool set_limits(std::int64_t simulations, const std::vector<Action>& allowed) {
     limit_ = simulations;
     is_allowed_.assign(root_actions_.size(), allowed.empty());
     for (size_t i = 0; i < root_actions_.size(); ++i)
       for (Action action : allowed)
         if (root_actions_[i] == action) is_allowed_[i] = true;
     is_restricted_ = !allowed.empty();
-    if (is_restricted_ && tree_[tree_.root()].proof && !proven_result()) tree_.clear();
+    bool forgets = is_restricted_ && tree_[tree_.root()].proof && !proven_result();
+    for (size_t i = 0; i < is_allowed_.size(); ++i) forgets = forgets || (is_allowed_[i] && !was_allowed_[i]);
+    if (forgets) tree_.clear();
+    was_allowed_ = is_allowed_;
     simulations_ = 0;
     tree_.for_children(tree_[tree_.root()], [&](std::uint32_t, const Node& child) {
       if (is_allowed_[child.edge]) simulations_ += child.visits;
     });
+    return forgets;
   }
 
   Path new_path() const {
@@ -138,8 +143,11 @@ class GrowingSearch {
     SearchResult result;
     std::vector<double> squares;
     const std::optional<int> proven = proven_result();
-    r.value = rules_->is_terminal(root_) ? float(rules_->outcome(root_)) : proven ? float(*proven) : mean_value(root);
-    r.simulations = std::max(0, visits_below(root));
+    r.value = rules_->is_terminal(root_) ? float(rules_->outcome(root_))
+              : proven                   ? float(*proven)
+              : is_restricted_           ? value_of_allowed(root)
+                                         : mean_value(root);
+    r.simulations = is_restricted_ ? simulations_ : std::max(0, visits_below(root));
     const size_t count = root_actions_.size();
     r.actions = result.actions = root_actions_;
     r.visits.assign(count, 0);
@@ -173,6 +181,16 @@ class GrowingSearch {
   virtual int visits_below(const Node& node) const = 0;  // of all children together
   virtual bool is_kept(const Node& node) const = 0;      // as a root, rather than made anew
   virtual bool has_bounds() const { return true; }       // lower confidence bounds of values
+
+  // The mean over the children that may be searched; the root's if none was.
+  float value_of_allowed(const Node& root) const {
+    double sum = 0, visits = 0;
+    tree_.for_children(root, [&](std::uint32_t, const Node& child) {
+      if (is_allowed_[child.edge] && child.visits > 0)
+        sum += double(value_for_mover(child)) * child.visits, visits += child.visits;
+    });
+    return visits > 0 ? float(sum / visits) : mean_value(root);
+  }
 
   float value_for_mover(const Node& child) const {  // visited
     if (child.proof) return float(child.result_for_mover());
@@ -226,7 +244,8 @@ class GrowingSearch {
   GrowingTree<Node> tree_;
   Position root_{};
   std::vector<Action> root_actions_;
-  std::vector<char> is_allowed_;  // of the root's actions
+  std::vector<char> is_allowed_;   // of the root's actions
+  std::vector<char> was_allowed_;  // when its visits were made
   bool is_restricted_ = false;
   std::int64_t limit_ = 0, simulations_ = 0;  // of the actions that may be searched
   int num_waiting_ = 0;                       // paths
@@ -238,6 +257,7 @@ class GrowingSearch {
     root_ = position;
     root_actions_.resize(size_t(rules_->max_legal_actions()));
     root_actions_.resize(rules_->is_terminal(root_) ? 0 : size_t(rules_->legal_actions(root_, root_actions_.data())));
+    was_allowed_.assign(root_actions_.size(), 1);
     set_limits(limit_, {});
   }
 

@@ -160,6 +160,25 @@ def after(position: Position, action: int) -> Position:
     return position
 
 
+def test_a_tree_that_was_searched_without_some_moves_is_not_kept_for_them() -> None:
+    """As an analysis of some moves, and then a game goes on: their visits would play the best of these."""
+    analysis = make("connect_four")
+    for column in (3, 0, 3, 0, 3, 1):  # a fourth in column 3 wins
+        analysis.advance(column)
+    for others in ((0, 1), (0,)):  # the second may keep the tree of the first
+        report = search(analysis, Limits(simulations=200, actions=others, to_the_end=True))
+        assert report.moves[0].action in others
+        assert report.simulations == 200
+        visited = [move for move in report.moves if move.visits and move.action in others]
+        mean = sum(move.visits * move.value for move in visited) / sum(move.visits for move in visited)
+        assert report.value == pytest.approx(mean, abs=1e-4), "of these moves, not of the win"
+    report = search(analysis, Limits(simulations=200, to_the_end=True))
+    assert (report.moves[0].action, report.simulations) == (3, 200)
+    report = search(analysis, Limits(simulations=100, actions=(0, 1), to_the_end=True))
+    assert report.value < 0.9, "the win's visits are kept, and not counted"
+    analysis.close()
+
+
 @pytest.mark.parametrize("cells", [(4, 0, 3, 8), (0, 4, 8, 2), (4, 0, 1)])  # X has a win, O has one, X will
 def test_what_is_proven_by_another_move_says_nothing_of_the_allowed_ones(cells: tuple[int, ...]) -> None:
     analysis = make("tic_tac_toe", search=PuctConfig(proven_results=True))

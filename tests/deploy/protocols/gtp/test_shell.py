@@ -10,6 +10,7 @@ from shusaku.actors.analysis.analysis import Analysis
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game
 from shusaku.common.messages import Evaluation, Leaves
+from shusaku.deploy.protocols.clock import Clock
 from shusaku.deploy.protocols.gtp.commands import commands_of
 from shusaku.deploy.protocols.gtp.engine import Engine, Settings
 from shusaku.deploy.protocols.gtp.text import format_answer, parse_request
@@ -171,6 +172,17 @@ def test_resigns_after_some_hopeless_searches() -> None:
     assert client.ask("genmove b") == "resign"
     client.ask("clear_board")
     assert client.ask("genmove b") != "resign"
+
+
+def test_a_new_game_has_all_its_time() -> None:
+    client = GtpClient()
+    client.ask("time_settings 600 0 0")
+    client.ask("time_left b 3 0")
+    client.ask("clear_board")
+    assert client.engine.clocks == [Clock.absolute(600), Clock.absolute(600)]
+    client.ask("kgs-time_settings none")
+    client.ask("boardsize 5")
+    assert client.engine.clocks == [Clock(), Clock()]
 
 
 def test_ponders_between_commands() -> None:
