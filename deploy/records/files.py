@@ -152,7 +152,7 @@ def decode(data: bytes, notation: str) -> str:
     told = _TOLD.search(data[:4096]) if notation in _NAMES_CHARSET else None
     known, usual = _charset((told[1] or told[2]).decode()) if told else "", _USUAL.get(notation, "cp1252")
     tried = [known, "utf-8"] if known else ["utf-8"]
-    if not known or usual != "iso8859-1":  # in which all bytes are text, and those of other charsets are brackets
+    if not known or usual != "iso8859-1":  # which takes every byte, and parts of other charsets' signs for brackets
         tried.append(usual)
     for charset in tried:
         try:
