@@ -24,11 +24,12 @@ from shusaku.actors.arena.strength import StoppedError, Strength, measure
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.factory import evaluator_maker, make_evaluator
 from shusaku.actors.inference.client import EvaluationStoppedError, RemoteEvaluator
-from shusaku.actors.inference.server import InferenceServer, Spare
+from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, SERVER_SECONDS
+from shusaku.actors.inference.server import LEAST_WAITING, InferenceServer, Spare
 from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.inference.tcp_server import TcpServer
-from shusaku.actors.inference.transport import SERVER_SECONDS, Listeners, ServerTransport
+from shusaku.actors.inference.transport import Listeners, ServerTransport
 from shusaku.actors.open_games import OpenGamePlayer, OpenGames
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay, group_games
 from shusaku.actors.policy_games.paired_games import make_pair
@@ -208,9 +209,11 @@ class ServerReport:
 class InferenceServerActor(_Shell):
     """Evaluates the leaves of all actors with one network."""
 
-    def __init__(self, config: Config, index: int, sizes: list[int], certificate: Certificate | None = None) -> None:
-        """`certificate`: of its TCP listener; None: that does not encrypt."""
+    def __init__(self, config: Config, index: int, sizes: list[int], certificate: Certificate | None = None,
+                 actors: int = 1) -> None:
+        """`certificate`: of its TCP listener; None: that does not encrypt; `actors`: of the run as it began."""
         super().__init__()
+        self._max_waiting = max(LEAST_WAITING, MAX_IN_FLIGHT * actors)  # all of them may ask one server
         self._config, self._index, self._sizes, self._certificate = config, index, sizes, certificate
 
     def run(self) -> str:
@@ -223,7 +226,7 @@ class InferenceServerActor(_Shell):
         if config.inference.is_on_gpu:
             spare = Spare(evaluator_maker(game, inference_on_cpu(config.inference), config.network), SPARE_SIZES)
         self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms,
-                                       activity=self.activity, spare=spare)
+                                       max_waiting=self._max_waiting, activity=self.activity, spare=spare)
         self._open_listeners()
         self._built.set()
         self.activity.set_ready()

@@ -64,8 +64,8 @@ class ServerTransport:
 
     Servers of the actor's own node are asked first; actors are spread over those that are equally near.  If a server
     fails, the next one is asked, and the first one again after RETRY_SECONDS; so too if one way to a server fails, of
-    which Ray's calls are the last.  A server that does not say where it listens is asked so again, too.  `attach` may be
-    called by any thread, everything else by one.
+    which Ray's calls are the last, or if it does not say where it listens.  `attach` may be called by any thread,
+    everything else by one.
     """
 
     def __init__(self, client: int, game: Game, groups: Sequence[int]) -> None:
@@ -75,7 +75,8 @@ class ServerTransport:
         self._call_bytes = LeavesCodec(game, MAX_REQUEST_BYTES).max_bytes
         whole = bound.rules.size(rows, rows * game.max_legal_actions)
         self._slot_bytes = max(self._call_bytes, min(whole, bound.max_bytes))
-        self._changed = threading.Condition()  # guards the next five
+        self._changed = threading.Condition()  # guards the next six
+        self._known: list[_Server] = []  # in the order in which they were attached
         self._servers: list[_Server] = []  # in the order in which they are asked
         self._node = ""  # Ray's name of the actor's own
         self._place = 0  # of the server that is asked now
@@ -104,8 +105,9 @@ class ServerTransport:
             self._use(known)
             self._changed.notify_all()
 
-    def _use(self, known: Sequence[_Server]) -> None:
+    def _use(self, known: list[_Server]) -> None:
         """Asks these servers from now on, the nearest first; under the lock."""
+        self._known = known
         near, far = ([server for server in known if (server.node == self._node) == wanted] for wanted in (True, False))
         nodes = len({server.node for server in known if server.node})
         # Actors are spread over nodes by their number, so those of one node have every n-th.
@@ -115,13 +117,13 @@ class ServerTransport:
     def _as_before(self, handle: Any) -> _Server:
         """What was known of a server that does not answer just now; each call of `attach` brings handles of its own."""
         with self._changed:
-            return next((server for server in self._servers if server.handle == handle), _Server(handle, "", ()))
+            return next((server for server in self._known if server.handle == handle), _Server(handle, "", ()))
 
     def _ask_unknown(self) -> None:
         """Asks servers again that have not said where they listen, without waiting for their answers."""
         with self._changed:
             now = time.monotonic()
-            unknown = [server.handle for server in self._servers if not server.node]
+            unknown = [server.handle for server in self._known if not server.node]
             if not unknown or now - self._listeners_asked_at < RETRY_SECONDS:
                 return
             self._listeners_asked_at = now
@@ -134,8 +136,8 @@ class ServerTransport:
             return
         with self._changed:
             server = _server_of(handle, answer.result(), self._node)
-            if any(one.handle == handle and not one.node for one in self._servers):
-                self._use([server if one.handle == handle else one for one in self._servers])
+            if any(one.handle == handle and not one.node for one in self._known):
+                self._use([server if one.handle == handle else one for one in self._known])
 
     @property
     def max_bytes(self) -> int:

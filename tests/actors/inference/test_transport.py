@@ -32,7 +32,10 @@ class Reference:
 
     def future(self) -> "Future[Any]":
         done: Future[Any] = Future()
-        done.set_result(self.answer)
+        if isinstance(self.answer, Exception):
+            done.set_exception(self.answer)
+        else:
+            done.set_result(self.answer)
         return done
 
 
@@ -72,6 +75,26 @@ class Served:
         self.shared.close()
         self.tcp.close()
         self.server.close()
+
+
+class Handle:
+    """A handle as Ray deserialises it anew for each call: equal to the others of its actor, another object."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.served, name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Handle) and other.served is self.served
+
+    def __hash__(self) -> int:
+        return id(self.served)
+
+
+def say_nothing() -> None:
+    raise ray.exceptions.GetTimeoutError()
 
 
 @pytest.fixture
@@ -232,13 +255,46 @@ def test_servers_of_the_own_node_come_first_and_are_asked_evenly(handles: list[S
 def test_a_server_that_does_not_say_where_it_listens_keeps_its_place(handles: list[Served]) -> None:
     handles += [Served(), Served("another", has_tcp=True)]
     transport = ServerTransport(0, GAME, [64, 64])
-    transport.attach(list(handles))
+    transport.attach([Handle(served) for served in handles])
     assert ask(transport)
-    handles[0].listeners = remote(lambda: (_ for _ in ()).throw(ray.exceptions.GetTimeoutError()))
-    transport.attach(list(handles))
+    handles[0].listeners = remote(say_nothing)
+    transport.attach([Handle(served) for served in handles])
     assert ask(transport)
     assert route(transport) == "an inference server, through shared memory"
     assert handles[0].calls == 0
+
+
+def test_a_server_that_did_not_say_where_it_listens_is_asked_again(
+    handles: list[Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And has the place then that it would have had, without another call of `attach`."""
+    handles += [Served("another", has_tcp=True), Served()]
+    says, handles[1].listeners = handles[1].listeners, remote(say_nothing)
+    transport = ServerTransport(0, GAME, [64, 64])
+    transport.attach([Handle(served) for served in handles])
+    assert ask(transport)
+    assert route(transport) == "an inference server, through TCP"
+    handles[1].listeners = says
+    assert ask(transport)
+    assert route(transport) == "an inference server, through TCP", "not at once"
+    monkeypatch.setattr(remote_transport, "RETRY_SECONDS", 0.0)
+    assert ask(transport)
+    assert route(transport) == "an inference server, through shared memory"
+    assert [served.calls for served in handles] == [0, 0]
+
+
+def test_a_request_to_a_server_that_is_attached_again_may_fail(handles: list[Served]) -> None:
+    """It leads to the next server, though the handle that it was sent by is an old one."""
+    handles += [Served(has_shared_memory=False), Served(has_shared_memory=False)]
+    transport = ServerTransport(0, GAME, [64, 64])
+    transport.attach([Handle(served) for served in handles])
+    handles[0].is_dead = True
+    lost = transport.send(CODEC.encode(leaves_of(3)))
+    transport.attach([Handle(served) for served in handles])
+    with pytest.raises(ServerUnavailableError):
+        transport.receive(lost, 10)
+    assert ask(transport)
+    assert handles[1].calls == 1
 
 
 def test_an_old_failure_does_not_lead_away_from_the_server_of_now(handles: list[Served]) -> None:
