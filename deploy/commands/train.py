@@ -94,6 +94,8 @@ def _run_stage(config: Config) -> tuple[dict[str, Any], bool]:
         result = cluster.finish()
         cluster.raise_if_ray_has_ended()
         signals.raise_received()
-        return result, cluster.has_to_grow
+        has_to_grow = cluster.has_to_grow
+    signals.raise_received()  # while all that was ended
+    return result, has_to_grow and not signals.should_stop()
 
 

@@ -96,7 +96,9 @@ def _run_stage(config: Config) -> tuple[dict[str, Any], bool]:
         signals.raise_received()
         result = local.finish()
         signals.raise_received()
-        return result, local.has_to_grow
+        has_to_grow = local.has_to_grow
+    signals.raise_received()  # while all that was ended
+    return result, has_to_grow and not signals.should_stop()
 
 
 class LocalRun(TrainingRun):
