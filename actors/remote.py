@@ -4,6 +4,7 @@ Every class is a `common.remote_worker.RemoteWorker`: `run` takes one thread unt
 every end, also an exception; the other methods are short.
 """
 
+import math
 import os
 import threading
 import time
@@ -137,7 +138,8 @@ class SelfPlayActor(_Shell):
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, game, group_games(plan.games))
             remote = RemoteEvaluator(self._transport, plan.actor, game, should_stop=self._stopping.is_set,
-                                     on_wait=lambda: self.activity.wait("waiting for an inference server", "inference"))
+                                     on_wait=lambda: self.activity.wait("waiting for an inference server", "inference"),
+                                     timeout=math.inf)  # the transport ends each wait, later for a slow server
             player = PipelinedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
             return ActorLoop(player, writer, lambda weights: None, epoch=plan.epoch, activity=self.activity,
                              more_metrics=self._transport.metrics, timer=timer,
@@ -267,10 +269,10 @@ class InferenceServerActor(_Shell):
         self._wait_until_built()
         return self._listeners
 
-    def infer(self, client: int, payload: bytes) -> bytes:
-        """Evaluates encoded leaves of a client; returns an encoded answer."""
+    def infer(self, client: int, payload: bytes, seconds: float = SERVER_SECONDS) -> bytes:
+        """Evaluates encoded leaves of a client within so many seconds; returns an encoded answer."""
         self._wait_until_built()
-        return self._server.infer(client, payload, SERVER_SECONDS)
+        return self._server.infer(client, payload, seconds)
 
     def load(self, weights: list[Any]) -> None:
         """Takes newer weights, as a list of one reference."""

@@ -10,7 +10,12 @@ from typing import Any, NamedTuple
 
 import ray
 
-from shusaku.actors.inference.protocol import SERVER_SECONDS, ServerUnavailableError
+from shusaku.actors.inference.protocol import (
+    LONGEST_SERVER_SECONDS,
+    SERVER_SECONDS,
+    AnswerLateError,
+    ServerUnavailableError,
+)
 from shusaku.actors.inference.shm_client import SharedMemoryTransport
 from shusaku.actors.inference.shm_segment import MAX_SLOT_BYTES, MAX_SLOTS
 from shusaku.actors.inference.tcp_client import TcpTransport
@@ -51,6 +56,13 @@ class _Failure(NamedTuple):
         return now - self.at >= min(RETRY_SECONDS * 2.0 ** (self.tries - 1), LONGEST_RETRY_SECONDS)
 
 
+class _Call(NamedTuple):
+    """Through Ray."""
+
+    sent_at: float
+    seconds: float  # that the server may take
+
+
 class Listeners(NamedTuple):
     """Where an inference server takes requests besides Ray calls."""
 
@@ -64,8 +76,9 @@ class ServerTransport:
 
     Servers of the actor's own node are asked first; actors are spread over those that are equally near.  If a server
     fails, the next one is asked, and the first one again after RETRY_SECONDS; so too if one way to a server fails, of
-    which Ray's calls are the last, or if it does not say where it listens.  `attach` may be called by any thread,
-    everything else by one.
+    which Ray's calls are the last, or if it does not say where it listens.  A server may take SERVER_SECONDS, twice as
+    long after each late answer, and less again after quick ones.  `attach` may be called by any thread, everything else
+    by one.
     """
 
     def __init__(self, client: int, game: Game, groups: Sequence[int]) -> None:
@@ -82,6 +95,7 @@ class ServerTransport:
         self._place = 0  # of the server that is asked now
         self._moved_at = 0.0  # when the one before failed
         self._listeners_asked_at = 0.0  # of the servers that have not said where they listen
+        self._server_seconds = SERVER_SECONDS  # that a server may take now
         self._connections: dict[Way, Connection] = {}
         self._failures: dict[Way, _Failure] = {}
         self._route = "an inference server"  # of the last request, as text for the user
@@ -164,12 +178,14 @@ class ServerTransport:
         self._drop_unknown(known)
         connection = self._connect(server.ways)
         if connection is not None:
+            connection.deadline = self._server_seconds
             return server.handle, connection, connection.send(payload)
-        reference, sent = server.handle.infer.remote(self._client, payload), time.monotonic()
+        call = _Call(time.monotonic(), self._server_seconds)
+        reference = server.handle.infer.remote(self._client, payload, call.seconds)
         self._calls += 1
         if self._calls % TIMED_EVERY == 0:  # when the answer arrives, not when the caller asks for it
-            reference.future().add_done_callback(lambda _: self._seconds.append(time.monotonic() - sent))
-        return server.handle, reference, sent
+            reference.future().add_done_callback(lambda _: self._seconds.append(time.monotonic() - call.sent_at))
+        return server.handle, reference, call
 
     def receive(self, ticket: Any, timeout: float) -> bytes:
         """The answer to a request; see `Transport`."""
@@ -178,9 +194,15 @@ class ServerTransport:
             if isinstance(carrier, Connection):
                 return carrier.receive(what, timeout)
             return self._receive_from_ray(carrier, what, timeout)
-        except ServerUnavailableError:
+        except ServerUnavailableError as error:
+            if isinstance(carrier, Connection):
+                is_late, seconds = carrier.was_late, carrier.deadline
+            else:
+                is_late, seconds = isinstance(error, AnswerLateError), what.seconds
+            if is_late:  # all that was in flight is late together, and counts once
+                self._server_seconds = max(self._server_seconds, min(2 * seconds, LONGEST_SERVER_SECONDS))
             # The end of a connection has another way to this server; a refusal, or silence, is for another server.
-            if not isinstance(carrier, Connection) or not carrier.is_closed or carrier.was_late:
+            if not isinstance(carrier, Connection) or not carrier.is_closed or is_late:
                 self._leave(server)
             raise
 
@@ -189,19 +211,32 @@ class ServerTransport:
             ways = self._servers[self._place].ways if self._servers else ()
         return self._connect(ways) is not None
 
-    def _receive_from_ray(self, reference: Any, sent: float, timeout: float) -> bytes:
+    def _receive_from_ray(self, reference: Any, call: _Call, timeout: float) -> bytes:
         try:
             answer: bytes = ray.get(reference, timeout=timeout)
-            return answer
         except ray.exceptions.GetTimeoutError:
-            if time.monotonic() - sent < 2 * SERVER_SECONDS:
+            if time.monotonic() - call.sent_at < 2 * call.seconds:
                 raise TimeoutError from None
-            raise ServerUnavailableError(f"no answer for {2 * SERVER_SECONDS:.0f} s") from None
+            raise AnswerLateError(f"no answer for {2 * call.seconds:.0f} s") from None
         except ray.exceptions.RayError as error:
-            if isinstance(getattr(error, "cause", None), CodecError):
+            cause = getattr(error, "cause", None)
+            if isinstance(cause, CodecError):
                 raise  # a defect of the client, the same at every server
             lines = str(error).strip().splitlines()
-            raise ServerUnavailableError(lines[-1] if lines else type(error).__name__) from None
+            kind = AnswerLateError if isinstance(cause, AnswerLateError) else ServerUnavailableError
+            raise kind(lines[-1] if lines else type(error).__name__) from None
+        self._be_patient(time.monotonic() - call.sent_at)
+        return answer
+
+    def _record_seconds(self, seconds: float) -> None:
+        """What a call through a connection took."""
+        self._seconds.append(seconds)
+        self._be_patient(seconds)
+
+    def _be_patient(self, seconds: float) -> None:
+        """With a server whose newest answer took so long."""
+        if 4 * seconds < self._server_seconds:
+            self._server_seconds = max(SERVER_SECONDS, self._server_seconds / 2)
 
     def _leave(self, server: Any) -> None:
         """To the next server, if this one is still the one that is asked."""
@@ -248,10 +283,10 @@ class ServerTransport:
     def _open(self, way: Way) -> Connection:
         """OSError if it cannot be reached."""
         if isinstance(way, TcpAddress):
-            return TcpTransport(way, self._client, self._slot_bytes, deadline=SERVER_SECONDS, slots=self._own_slots,
-                                record_seconds=self._seconds.append)
-        return SharedMemoryTransport(way, self._client, self._slot_bytes, deadline=SERVER_SECONDS,
-                                     slots=self._own_slots, record_seconds=self._seconds.append)
+            return TcpTransport(way, self._client, self._slot_bytes, deadline=self._server_seconds,
+                                slots=self._own_slots, record_seconds=self._record_seconds)
+        return SharedMemoryTransport(way, self._client, self._slot_bytes, deadline=self._server_seconds,
+                                     slots=self._own_slots, record_seconds=self._record_seconds)
 
     def _drop_unknown(self, known: set[Way]) -> None:
         """Closes the connections to servers that are no longer attached."""

@@ -4,6 +4,7 @@ Ray is a fake here: a reference holds its answer.  Real Ray runs in tests/deploy
 """
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from itertools import pairwise
@@ -22,6 +23,7 @@ from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.tcp_server import TcpServer
 from shusaku.actors.inference.transport import Listeners, ServerTransport
 from shusaku.common.codec import CodecError
+from shusaku.common.messages import Evaluation, Leaves
 
 HERE = "this node"
 
@@ -65,11 +67,14 @@ class Served:
         self.listeners = remote(lambda: found)
         self.infer = remote(self._infer)
 
-    def _infer(self, client: int, payload: bytes) -> bytes:
+    def _infer(self, client: int, payload: bytes, seconds: float) -> bytes:
         if self.is_dead:
             raise ray.exceptions.RayActorError()
         self.calls += 1
-        return self.server.infer(client, payload, 5.0)
+        try:
+            return self.server.infer(client, payload, seconds)
+        except ServerUnavailableError as error:
+            raise ray.exceptions.RayTaskError("infer", f"Traceback\n{error}", error).as_instanceof_cause() from None
 
     def close(self) -> None:
         self.shared.close()
@@ -357,6 +362,38 @@ def test_a_defect_of_ours_is_not_hidden(handles: list[Served]) -> None:
     with pytest.raises(CodecError):
         transport.receive(transport.send(b"nonsense of sixteen bytes and more"), 10.0)
     assert ask(transport)
+
+
+@pytest.mark.parametrize("has_shared_memory", [True, False])
+def test_a_slow_server_is_given_more_time_until_it_answers(
+    has_shared_memory: bool, handles: list[Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for ever: once its answers are quick, a server that hangs is left as soon as before."""
+    monkeypatch.setattr(remote_transport, "SERVER_SECONDS", 0.1)
+    monkeypatch.setattr(remote_transport, "RETRY_SECONDS", 0.0)
+    handles.append(Served(has_shared_memory=has_shared_memory))
+    evaluate = Scripted.__call__
+
+    def evaluate_slowly(evaluator: Scripted, leaves: Leaves) -> Evaluation:
+        time.sleep(0.5)
+        return evaluate(evaluator, leaves)
+
+    transport = ServerTransport(0, GAME, [64, 64])
+    transport.attach([Handle(handles[0])])
+    until = time.monotonic() + 20
+    remote_evaluation = RemoteEvaluator(transport, 0, GAME, should_stop=lambda: time.monotonic() > until)
+    with monkeypatch.context() as patched:
+        patched.setattr(Scripted, "__call__", evaluate_slowly)
+        for _ in range(2):
+            assert len(remote_evaluation(leaves_of(5)).values) == 5
+    assert remote_evaluation.resent >= 3
+    assert transport._server_seconds >= 0.8
+    while transport._server_seconds > 0.1:
+        remote_evaluation(leaves_of(5))
+    handles[0].evaluator.free.clear()
+    with pytest.raises(ServerUnavailableError, match=r"no answer for 0\.1 s|within 0\.1 s"):
+        ask(transport)
+    handles[0].evaluator.free.set()
 
 
 def test_an_evaluation_survives_the_end_of_the_connection(handles: list[Served]) -> None:
