@@ -145,14 +145,14 @@ class ActorLoop:
                 self._stopping.wait(PAUSE_SECONDS)
                 self._timer.charge("wait")
                 self._hand_over()
+                self._save_if_due()  # else the games of an actor that only pauses count as those that ended it
             else:
                 part = "playing"
                 try:
                     self._play(now + CHECK_SECONDS)
                 finally:  # finished games are kept, even if a step raises
                     self._hand_over()
-                if self._open_games is not None:
-                    self._open_games.save_if_due()
+                self._save_if_due()
         return "the actor was stopped"
 
     def _play(self, until: float) -> None:
@@ -176,6 +176,10 @@ class ActorLoop:
         if self._waiting:
             del self._waiting[: self._writer.put_all(self._waiting)]
         self._timer.charge("record")
+
+    def _save_if_due(self) -> None:
+        if self._open_games is not None:
+            self._open_games.save_if_due()
 
     def _publish_metrics(self, now: float) -> None:
         if now - self._published_at < METRICS_SECONDS:

@@ -2,6 +2,8 @@
 
 from collections import Counter, deque
 
+import numpy as np
+
 from shusaku.actors.evaluators.evaluator import SplitEvaluate
 from shusaku.actors.inference.protocol import MAX_IN_FLIGHT
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
@@ -99,5 +101,5 @@ def group_games(games: int) -> list[int]:
 
 
 def group_seed(seed: int, group: int) -> int:
-    """64 bits that differ for every group and for neighbouring seeds (Weyl sequence, golden ratio)."""
-    return (seed + (group + 1) * 0x9E3779B97F4A7C15) % 2**64
+    """64 bits whose streams of games, which the core makes from them by adding, are apart for every group and seed."""
+    return int(np.random.SeedSequence([seed, group]).generate_state(1, np.uint64)[0])

@@ -4,12 +4,13 @@ Every class is a `common.remote_worker.RemoteWorker`: `run` takes one thread unt
 every end, also an exception; the other methods are short.
 """
 
+import math
 import os
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,12 @@ from shusaku.actors.arena.strength import StoppedError, Strength, measure
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.factory import evaluator_maker, make_evaluator
 from shusaku.actors.inference.client import EvaluationStoppedError, RemoteEvaluator
-from shusaku.actors.inference.server import InferenceServer, Spare
+from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, SERVER_SECONDS
+from shusaku.actors.inference.server import LEAST_WAITING, InferenceServer, Spare
 from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.inference.tcp_server import TcpServer
-from shusaku.actors.inference.transport import SERVER_SECONDS, Listeners, ServerTransport
+from shusaku.actors.inference.transport import Listeners, ServerTransport
 from shusaku.actors.open_games import OpenGamePlayer, OpenGames
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay, group_games
 from shusaku.actors.policy_games.paired_games import make_pair
@@ -65,7 +67,7 @@ class ActorPlan:
     incarnation: int
     seed: int
     games: int
-    url: str  # of the replay, for the actor's node
+    url: str = field(repr=False)  # of the replay, for the actor's node
     run_id: str
     with_server: bool  # evaluates on inference servers, not by itself
     resign_value: float = NEVER_RESIGN  # threshold to begin with
@@ -136,7 +138,8 @@ class SelfPlayActor(_Shell):
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, game, group_games(plan.games))
             remote = RemoteEvaluator(self._transport, plan.actor, game, should_stop=self._stopping.is_set,
-                                     on_wait=lambda: self.activity.wait("waiting for an inference server", "inference"))
+                                     on_wait=lambda: self.activity.wait("waiting for an inference server", "inference"),
+                                     timeout=math.inf)  # the transport ends each wait, later for a slow server
             player = PipelinedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
             return ActorLoop(player, writer, lambda weights: None, epoch=plan.epoch, activity=self.activity,
                              more_metrics=self._transport.metrics, timer=timer,
@@ -208,9 +211,11 @@ class ServerReport:
 class InferenceServerActor(_Shell):
     """Evaluates the leaves of all actors with one network."""
 
-    def __init__(self, config: Config, index: int, sizes: list[int], certificate: Certificate | None = None) -> None:
-        """`certificate`: of its TCP listener; None: that does not encrypt."""
+    def __init__(self, config: Config, index: int, sizes: list[int], certificate: Certificate | None = None,
+                 actors: int = 1) -> None:
+        """`certificate`: of its TCP listener; None: that does not encrypt; `actors`: of the run as it began."""
         super().__init__()
+        self._max_waiting = max(LEAST_WAITING, MAX_IN_FLIGHT * actors)  # all of them may ask one server
         self._config, self._index, self._sizes, self._certificate = config, index, sizes, certificate
 
     def run(self) -> str:
@@ -223,7 +228,7 @@ class InferenceServerActor(_Shell):
         if config.inference.is_on_gpu:
             spare = Spare(evaluator_maker(game, inference_on_cpu(config.inference), config.network), SPARE_SIZES)
         self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms,
-                                       activity=self.activity, spare=spare)
+                                       max_waiting=self._max_waiting, activity=self.activity, spare=spare)
         self._open_listeners()
         self._built.set()
         self.activity.set_ready()
@@ -264,10 +269,10 @@ class InferenceServerActor(_Shell):
         self._wait_until_built()
         return self._listeners
 
-    def infer(self, client: int, payload: bytes) -> bytes:
-        """Evaluates encoded leaves of a client; returns an encoded answer."""
+    def infer(self, client: int, payload: bytes, seconds: float = SERVER_SECONDS) -> bytes:
+        """Evaluates encoded leaves of a client within so many seconds; returns an encoded answer."""
         self._wait_until_built()
-        return self._server.infer(client, payload, SERVER_SECONDS)
+        return self._server.infer(client, payload, seconds)
 
     def load(self, weights: list[Any]) -> None:
         """Takes newer weights, as a list of one reference."""

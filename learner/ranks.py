@@ -68,7 +68,8 @@ class RankedLearner(Learner):
         """Asks all ranks to step with the next `step`; False if one has no rows yet."""
         if not self._is_sent:
             self.send_state()
-        self._order(Order.STEP, self._rate(self.step_count))
+        self._asked_rate = super()._rate(self.step_count)
+        self._order(Order.STEP, self._asked_rate)
         return self._ranks.least(1) == 1
 
     def restore(self, state: LearnerState) -> None:

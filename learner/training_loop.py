@@ -359,12 +359,12 @@ class TrainingLoop:
         if batch is None:
             return False
         self._activity.begin(self.learner.next_activity)
-        self._held = None if self.learner.may_step() else batch
-        if self._held is not None:
-            return False  # another rank has no rows yet
         steps = self._config.learner.steps
         share_of_steps = self.learner.step_count / steps if steps else 0.0
         self.learner.run_share, parts = max(self._share_done(), share_of_steps), self.learner.parts
+        self._held = None if self.learner.may_step() else batch  # all ranks step at the rate of this moment
+        if self._held is not None:
+            return False  # another rank has no rows yet
         try:
             self.learner.step(batch)
             self._sample_age.add(batch.versions, self.learner.step_count)

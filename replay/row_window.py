@@ -77,18 +77,16 @@ class RowWindow:
         self.accepted = 0  # games
         # A window of whole games holds a few rows more or fewer than its part of the capacity.
         self._capacity = share.part(config.capacity, slack=SPARE_GAMES * game.max_plies)
-        self._ring = RowRing(
-            game, self._capacity, **asdict(labels),
-            policy_surprise=config.surprise_weight, value_surprise=config.value_surprise_weight,
-            keeps_moves=config.keep == "moves",
-        )
+        options = {**asdict(labels), "policy_surprise": config.surprise_weight,
+                   "value_surprise": config.value_surprise_weight, "keeps_moves": config.keep == "moves"}
+        self._ring = RowRing(game, self._capacity, **options)
         self._games: deque[_Held] = deque()  # in the window; oldest first.  The rows sum to limiter.size.
         self._num_games = 0  # of these
         self._rows_at = [0] * len(_Place)  # of these games
         # The newest rows of the test games: twice as many as there are on average in a full window, and some games.
         self._test_capacity = min(config.capacity, int(2 * config.test_share * config.capacity) + 4 * game.max_plies)
-        self._tests = RowRing(game, self._test_capacity, **asdict(labels), keeps_moves=config.keep == "moves"
-                              ) if config.test_share else None
+        # Both are drawn from alike, for their losses are compared.
+        self._tests = RowRing(game, self._test_capacity, **options) if config.test_share else None
         self._symmetries = symmetries
         self._threads, self._packed = threads, packed
         self._is_refilling = False

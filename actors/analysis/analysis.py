@@ -180,7 +180,7 @@ class Analysis:
         is_fixed = limits.simulations is not None and limits.seconds is None
         if isinstance(self._search, GumbelConfig) and (not is_fixed or limits.actions):
             return None
-        simulations = MOST_SIMULATIONS if limits.simulations is None else limits.simulations
+        simulations = MOST_SIMULATIONS if limits.simulations is None else min(MOST_SIMULATIONS, limits.simulations)
         search = replace(self._search, simulations=max(1, simulations))
         return FixedSearch(self.game, self._position.copy(), search, limits, self._seed)
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,7 +69,7 @@ class MatchResult:
 
     def elo(self) -> EloEstimate:
         """The first player's advantage in Elo with its 95 % interval; ValueError before the first game."""
-        return estimate_elo(list(self.pairs().values()))
+        return estimate_elo(list(self.new_pairs(self.pairs()).values()))
 
     def pairs(self) -> dict[int, list[float]]:
         """The first player's points in the games of each opening that have ended, by the number of the opening."""
@@ -84,10 +84,20 @@ class MatchResult:
         numbers = itertools.takewhile(lambda number: len(pairs.get(number, ())) == 2, itertools.count())
         return {number: pairs[number] for number in numbers}
 
+    def new_pairs(self, pairs: Mapping[int, list[float]]) -> dict[int, list[float]]:
+        """Those of these pairs that repeat no earlier one move for move: a repeated game is no second sample."""
+        played: dict[int, dict[int, tuple[int, ...]]] = {}
+        for game in self.games:
+            played.setdefault(game.number // 2, {})[game.side] = game.actions
+        seen: dict[tuple[Any, ...], int] = {}
+        for number in sorted(pairs):
+            seen.setdefault(tuple(sorted(played[number].items())), number)
+        return {number: pairs[number] for number in seen.values()}
+
     def pair_outcomes(self) -> list[int]:
-        """How many whole pairs brought the first player 0, 1/2, 1, 3/2 and 2 points."""
+        """How many whole pairs, each counted once, brought the first player 0, 1/2, 1, 3/2 and 2 points."""
         counts = [0] * 5
-        for points in self.whole_pairs().values():
+        for points in self.new_pairs(self.whole_pairs()).values():
             counts[round(2 * sum(points))] += 1
         return counts
 
@@ -111,12 +121,12 @@ class Arena:
 
     def __init__(
         self, game: Game, players: tuple[Player, Player], *, games: int, opening_plies: int, seed: int,
-        games_at_once: int, should_stop: ShouldStop = lambda: False,
+        games_at_once: int, openings_key: str = "match.opening_plies", should_stop: ShouldStop = lambda: False,
         on_progress: Callable[[MatchResult], None] = lambda result: None,
         on_game: Callable[[FinishedGame], None] = lambda game: None,
         is_decided: Callable[[MatchResult], bool] = lambda result: False,
     ) -> None:
-        """`is_decided`: whether the games so far are enough, so that the match ends.
+        """`is_decided`: whether the games so far are enough; `openings_key`: the setting behind `opening_plies`.
 
         UsageError for an odd number of games, and where every opening of so many plies ends the game.
         """
@@ -127,7 +137,7 @@ class Arena:
         self._games_at_once = games_at_once
         self._should_stop, self._on_progress, self._on_game = should_stop, on_progress, on_game
         self._is_decided = is_decided
-        self._openings = list(itertools.islice(openings(game, opening_plies, seed), games // 2))
+        self._openings = list(itertools.islice(openings(game, opening_plies, seed, openings_key), games // 2))
         self._waiting = (OpenGame(number, game.start()) for number in range(games))
         self._running: list[OpenGame] = []
         self.result = MatchResult()
@@ -186,10 +196,10 @@ class Arena:
         self._on_game(finished)
 
 
-def openings(game: Game, plies: int, seed: int) -> Iterator[Sequence[int]]:
+def openings(game: Game, plies: int, seed: int, key: str = "match.opening_plies") -> Iterator[Sequence[int]]:
     """Random legal actions, passes left out; each a new position as long as one is found within MAX_SAMPLES.
 
-    UsageError where none is found that leaves the game open.
+    UsageError, which names the setting `key`, where none is found that leaves the game open.
     """
     random = np.random.default_rng(seed)
     seen: set[int] = set()
@@ -199,12 +209,12 @@ def openings(game: Game, plies: int, seed: int) -> Iterator[Sequence[int]]:
             sampled = _sample_opening(game, plies, random)
             if sampled is None:
                 continue
-            opening, key = sampled
-            if key not in seen:
-                seen.add(key)
+            opening, reached = sampled
+            if reached not in seen:
+                seen.add(reached)
                 break
         if opening is None:
-            raise UsageError(f"match.opening_plies={plies}: {game.name} was over within them in {MAX_SAMPLES} tries; "
+            raise UsageError(f"{key}={plies}: {game.name} was over within them in {MAX_SAMPLES} tries; "
                              "ask for fewer")
         yield opening
 

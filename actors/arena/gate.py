@@ -29,6 +29,7 @@ class GateResult:
     best: int
     points: tuple[tuple[float, ...], ...]  # of the candidate in the games of each opening
     has_passed: bool
+    simulations: int | None = None  # of each move
 
     @property
     def games(self) -> int:
@@ -58,6 +59,7 @@ class GateMatch:
     ) -> None:
         self._settings, self._best, self._candidate = config.gate, best.version, candidate.version
         search = strength_search(config.search, config.gate.simulations or config.search.simulations)
+        self._simulations = search.simulations
         at_once = min(config.gate.games, GAMES_AT_ONCE)
         seed = SEED + candidate.version
         self._players: list[Player] = [
@@ -67,7 +69,8 @@ class GateMatch:
             for number, weights in enumerate((candidate, best))
         ]
         self._arena = Arena(game, (self._players[0], self._players[1]), games=config.gate.games,
-                            opening_plies=config.gate.opening_plies, seed=seed, games_at_once=at_once,
+                            opening_plies=config.gate.opening_plies, openings_key="gate.opening_plies", seed=seed,
+                            games_at_once=at_once,
                             is_decided=lambda result: has_passed(config.gate, result) is not None)
 
     def step(self) -> bool:
@@ -78,7 +81,8 @@ class GateMatch:
         """After the last step."""
         result = self._arena.result
         points = tuple(tuple(points) for _, points in sorted(result.pairs().items()))
-        return GateResult(self._candidate, self._best, points, has_passed(self._settings, result) is True)
+        return GateResult(self._candidate, self._best, points, has_passed(self._settings, result) is True,
+                          self._simulations)
 
     def close(self) -> None:
         """Releases the players."""

@@ -46,7 +46,7 @@ class Rater:
         self._config, self._game, self._directory = config, game, directory
         self._threads, self._should_stop = threads, should_stop
         heal_ratings(directory)
-        self._meetings = read_meetings(directory)
+        self._meetings = read_meetings(directory, rating_search(config.search, config.rater).simulations)
         self._offered: tuple[Weights, float] | None = None  # the newest, with the training time
         self._newest: Weights | None = None  # that is being rated
         self._evaluators: list[Evaluate] = []  # of it
@@ -130,7 +130,8 @@ class Rater:
     def _play(self, players: tuple[Player, Player], meeting: Meeting, seed: int) -> Iterator[None]:
         settings = self._config.rater
         arena = Arena(self._game, players, games=settings.games, opening_plies=settings.opening_plies,
-                      seed=seed, games_at_once=settings.games, should_stop=self._should_stop)
+                      openings_key="rater.opening_plies", seed=seed, games_at_once=settings.games,
+                      should_stop=self._should_stop)
         while arena.step():
             yield
         self._record(replace(meeting, points=tuple(tuple(pair) for pair in arena.result.pairs().values())))

@@ -8,7 +8,7 @@ A player is `version 12`, or the name of an anchor or engine.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +82,18 @@ def heal_ratings(directory: Path) -> int:
                for name in (RATINGS, GATE))
 
 
-def read_meetings(directory: Path) -> list[Meeting]:
-    """The games of both files; damaged lines are left out."""
-    lines = [*read_json_lines(directory / RATINGS), *read_json_lines(directory / GATE)]
-    return [meeting for meeting in map(_meeting, lines) if meeting is not None]
+def read_meetings(directory: Path, simulations: int | None = None) -> list[Meeting]:
+    """The games of both files; damaged lines are left out.
+
+    Of the gate's only those of searches with so many simulations, if that is known of both: with others a version is
+    another player.  And only whole pairs, for the gate ends when it is decided, and short games have ended by then.
+    """
+    meetings = [meeting for line in read_json_lines(directory / RATINGS) if (meeting := _meeting(line)) is not None]
+    for line in read_json_lines(directory / GATE):
+        meeting, theirs = _meeting(line), line.get("simulations")
+        if meeting is not None and (simulations is None or theirs in (None, simulations)):
+            meetings.append(replace(meeting, points=tuple(pair for pair in meeting.points if len(pair) == 2)))
+    return meetings
 
 
 def played_pairs(meetings: Iterable[Meeting]) -> list[PlayedPair]:

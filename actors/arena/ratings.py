@@ -10,7 +10,8 @@ The interval is that of the profile likelihood (Venzon and Moolgavkar 1988, "A m
 -based confidence intervals"), which is lopsided where nearly everything was won.  Games from one opening are one sample
 (see `elo`): the drop of the likelihood is scaled by the ratio of the sandwich variance, which takes what the openings
 show, to that of independent won or lost games (Chandler and Bate 2007, "Inference for clustered data using the
-independence loglikelihood").
+independence loglikelihood").  Each end of such an interval takes many solutions of equations of all players, so with
+many players only the newest have it; the others have the normal one, of the same variance, from one inverse matrix.
 
 Letters of the shapes: B tournaments between the same players, N players, P pairings.  Inside, ratings are natural
 logarithms of odds: 400 / ln 10 Elo are 1.
@@ -32,6 +33,8 @@ MAX_STEP = 1.0  # of a rating in one iteration of Newton's method
 MAX_ITERATIONS = 200
 TOLERANCE = 1e-6  # of a rating: where Newton's method stops
 CHUNK_NUMBERS = 1 << 21  # of the matrices of those intervals that are computed at once
+MANY_PLAYERS = 64  # from which on only the newest have lopsided intervals
+NEWEST = 8  # players, the last ones to appear in the games
 
 Array = NDArray[np.float64]
 
@@ -108,7 +111,8 @@ def rate(pairs: Iterable[PlayedPair], anchor: str) -> Ratings:
     pairs = [pair for pair in pairs if pair.first in connected]
     estimate = Estimate(Results.of_pairs(pairs, connected), len(connected))
     at = connected.index(anchor)
-    low, high = estimate.intervals(at)
+    newest = [connected.index(name) for name in names if name in set(connected)][-NEWEST:]
+    low, high = estimate.intervals(at, newest if len(connected) > MANY_PLAYERS else None)
     elo = estimate.ratings[0] - estimate.ratings[0, at]
     games, points = estimate.totals()
     players = [
@@ -162,11 +166,14 @@ class Estimate:
         games = results.games @ np.abs(self._design)
         return games, results.points @ is_first + (results.games - results.points) @ (is_first - self._design)
 
-    def intervals(self, anchor: int) -> tuple[Array, Array]:
-        """Lowest and highest difference to the anchor within 95 %, in Elo: [B, N] each; 0 for the anchor itself."""
+    def intervals(self, anchor: int, lopsided: Sequence[int] | None = None) -> tuple[Array, Array]:
+        """Lowest and highest difference to the anchor within 95 %, in Elo: [B, N] each; 0 for the anchor itself.
+
+        `lopsided`: the players with intervals of the profile likelihood, if that is not all of them.
+        """
         tournaments = len(self._modes)
-        others = [player for player in range(self._players) if player != anchor]
-        ends = np.zeros((2, tournaments, self._players))
+        others = [player for player in (range(self._players) if lopsided is None else lopsided) if player != anchor]
+        ends = np.zeros((2, tournaments, self._players)) if lopsided is None else self._normal_ends(anchor)
         chunk = max(1, CHUNK_NUMBERS // (tournaments * self._players**2))
         for begin in range(0, len(others), chunk):
             some = others[begin:begin + chunk]
@@ -179,6 +186,26 @@ class Estimate:
                 found = self._end(which, contrasts, sign)
                 ends[end][:, some] = found.reshape(tournaments, len(some))
         return ends[0] * ELO, ends[1] * ELO
+
+    def _normal_ends(self, anchor: int) -> Array:  # [2, B, N]
+        """Both ends of normal intervals: the inverse curvature, with the dispersion that the openings show."""
+        ends = np.zeros((2, len(self._modes), self._players))
+        rows = max(1, CHUNK_NUMBERS // len(self._design))
+        for tournament, mode in enumerate(self._modes):
+            [curvature] = self._curvature(mode[None], np.array([tournament]))
+            inverse = np.linalg.inv(curvature)
+            directions = inverse - inverse[anchor]  # [N, N] of each player's contrast with the anchor
+            directions[anchor] = 1.0  # it has none, and an interval of 0
+            variances = np.diagonal(directions) - directions[:, anchor]
+            for begin in range(0, self._players, rows):
+                some = directions[begin:begin + rows]
+                which = np.full(len(some), tournament)
+                part = slice(begin, begin + rows)
+                spread = Z_95 * np.sqrt(self._dispersion(which, self._modes[which], some) * variances[part])
+                middle = mode[part] - mode[anchor]
+                ends[:, tournament, part] = middle - spread, middle + spread
+            ends[:, tournament, anchor] = 0.0
+        return ends
 
     def _maximum(self) -> Array:
         """The ratings of highest posterior probability, by Newton's method."""

@@ -22,11 +22,11 @@ class Connection(ABC):
     ) -> None:
         """`max_bytes`: of a request, of which `slots` may be in flight.
 
-        `deadline`: seconds for an answer, after which the connection is closed; `record_seconds` gets the round-trip
-        time of each call.
+        `deadline`: seconds for an answer, after which the connection is closed, and which may be changed;
+        `record_seconds` gets the round-trip time of each call.
         """
         self.max_bytes, self.slots = max_bytes, slots
-        self._deadline, self._record_seconds = deadline, record_seconds
+        self.deadline, self._record_seconds = deadline, record_seconds
         self._free = list(range(slots))
         self._sent_at: dict[int, float] = {}  # requests in flight
         self._received: dict[int, Body] = {}  # that were not asked for yet
@@ -95,10 +95,10 @@ class Connection(ABC):
         try:
             found, answer = self._take(until)
         except TimeoutError:
-            if time.monotonic() - self._sent_at[slot] < self._deadline:
+            if time.monotonic() - self._sent_at[slot] < self.deadline:
                 raise TimeoutError from None
             self.was_late = True
-            self._fail(f"no answer for {self._deadline:g} s")
+            self._fail(f"no answer for {self.deadline:g} s")
         except EOFError:
             self._fail("the server has ended")
         except OSError as error:

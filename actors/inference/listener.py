@@ -88,7 +88,7 @@ class Listener(ABC):
                         return
                     if key.fileobj is self._listener:
                         self._accept()
-                    else:
+                    elif key.fileobj in self._arriving:  # it may have given way to a new one
                         self._read(key.data)
         finally:
             self._selector.close()

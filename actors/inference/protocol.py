@@ -7,6 +7,9 @@ from enum import IntEnum
 from typing import Any, NamedTuple, Protocol
 
 MAX_IN_FLIGHT = 16  # evaluations of one client: it has one for each of its groups of games
+# That a server may take over one call; a client gives one that was late longer, up to the second number: a slow server
+# would never answer clients that give up and come back at the end of its queue.
+SERVER_SECONDS, LONGEST_SERVER_SECONDS = 5.0, 320.0
 
 
 class Status(IntEnum):

@@ -39,6 +39,7 @@ from shusaku.common.device_failure import first_line, is_device_failure
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
 
+LEAST_WAITING = 512  # requests that the queue takes, for few clients
 LEAD_S = 0.001  # before the GPU is free: a batch that is begun then is ready in time
 FIRST_WEIGHTS = "waiting for the first weights"
 LIVE_SECONDS = 5.0  # the server does not wait for a client that sent no request for so long
@@ -69,7 +70,7 @@ class InferenceServer:
 
     def __init__(
         self, game: Game, make_evaluator: Callable[[int], Evaluator], *, sizes: Sequence[int], deadline_ms: float,
-        max_waiting: int = 512, activity: ActivityClock | None = None, spare: Spare | None = None,
+        max_waiting: int = LEAST_WAITING, activity: ActivityClock | None = None, spare: Spare | None = None,
     ) -> None:
         """Starts the server's thread and waits until it has made its evaluators.
 
@@ -182,9 +183,10 @@ class InferenceServer:
 
     def _shut(self, reason: str) -> None:
         with self._lock:
-            self._is_closed = True
+            was_closed, self._is_closed = self._is_closed, True
             publication, self._publication = self._publication, None
-        self.queue.close(reason)
+            if not was_closed:  # the batches that the queue refers to exist now, and later perhaps no more
+                self.queue.close(reason)
         if publication is not None:
             publication.loaded.set_exception(ServerClosedError(reason))
 
@@ -208,7 +210,6 @@ class InferenceServer:
 
     def _use(self, pipeline: BatchPipeline) -> None:
         self._pipeline = pipeline
-        self.queue.set_largest(pipeline.sizes[-1])
         self._answerer = None
         if pipeline.depth > 1:
             self._answerer = threading.Thread(target=self._answer_all, args=(pipeline,), name="answers", daemon=True)
@@ -236,6 +237,7 @@ class InferenceServer:
     def _gather(self) -> None:
         """Waits for a batch and begins it; returns earlier for new weights, the end, or an answer of the device."""
         pipeline = self._pipeline
+        self.queue.set_largest(pipeline.update_largest())
         busy_until = pipeline.busy_until
         if not busy_until and not self.queue.waiting:
             self._activity.wait("waiting for requests" if self._version != NO_VERSION else FIRST_WEIGHTS)
@@ -298,8 +300,8 @@ class InferenceServer:
                 self._answer(pipeline, oldest)
                 self.queue.wake()  # there is room
         except BaseException:
+            self._shut("the thread that answers for the inference server ended")  # first: its batches are not dropped
             pipeline.close()
-            self._shut("the thread that answers for the inference server ended")
             raise
 
     def _answer(self, pipeline: BatchPipeline, oldest: InFlight) -> None:

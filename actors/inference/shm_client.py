@@ -1,5 +1,6 @@
 """The transport of a client on the inference server's host: requests and answers in shared memory."""
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable
@@ -21,18 +22,17 @@ class SharedMemoryTransport(Connection):
         OSError if there is no such server, or too little memory.
         """
         super().__init__(slot_bytes, slots=slots, deadline=deadline, record_seconds=record_seconds)
-        self._segment = Segment.create(slots, slot_bytes)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
+        with contextlib.ExitStack() as opened:  # closed again if a later step fails
+            self._socket = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            self._segment = Segment.create(slots, slot_bytes)
+            opened.callback(self._segment.close)
             self._socket.settimeout(CONNECT_SECONDS)
             self._socket.connect(address)
             handshake = HANDSHAKE.pack(HANDSHAKE_MARK, client, slots, slot_bytes)
             socket.send_fds(self._socket, [handshake], [self._segment.descriptor])
             if self._socket.recv(1) != ACCEPTED:
                 raise ConnectionRefusedError("the inference server did not accept the client")
-        except OSError:
-            self.close()
-            raise
+            opened.pop_all()
 
     def _put(self, slot: int, payload: bytes) -> None:
         self._segment.write(slot, Status.REQUEST, payload)

@@ -48,7 +48,7 @@ class TcpTransport(Connection):
             raise
 
     def _put(self, slot: int, payload: bytes) -> None:
-        until = time.monotonic() + self._deadline
+        until = time.monotonic() + self.deadline
         frame = memoryview(REQUEST_HEAD.pack(len(payload), slot) + payload)
         while frame:
             self._socket.settimeout(max(1e-4, until - time.monotonic()))

@@ -4,11 +4,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
 from typing import Any, NamedTuple
 
 import ray
 
-from shusaku.actors.inference.protocol import ServerUnavailableError
+from shusaku.actors.inference.protocol import (
+    LONGEST_SERVER_SECONDS,
+    SERVER_SECONDS,
+    AnswerLateError,
+    ServerUnavailableError,
+)
 from shusaku.actors.inference.shm_client import SharedMemoryTransport
 from shusaku.actors.inference.shm_segment import MAX_SLOT_BYTES, MAX_SLOTS
 from shusaku.actors.inference.tcp_client import TcpTransport
@@ -19,7 +26,6 @@ from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, LeavesCodec
 
 TIMED_EVERY, TIMED_CALLS = 8, 500  # every 8th Ray call is timed; percentiles are of the newest 500 timed calls
 CALLS = 4  # through Ray in flight: a group of games may need several
-SERVER_SECONDS = 5.0  # that a server may take over one call
 ADDRESS_SECONDS = 5.0  # to learn where a server listens
 RETRY_SECONDS = 60.0  # until a server, or a way to it, that failed is tried again; twice as long each time
 LONGEST_RETRY_SECONDS = 3600.0  # a port that a firewall hides costs CONNECT_SECONDS each time
@@ -50,6 +56,13 @@ class _Failure(NamedTuple):
         return now - self.at >= min(RETRY_SECONDS * 2.0 ** (self.tries - 1), LONGEST_RETRY_SECONDS)
 
 
+class _Call(NamedTuple):
+    """Through Ray."""
+
+    sent_at: float
+    seconds: float  # that the server may take
+
+
 class Listeners(NamedTuple):
     """Where an inference server takes requests besides Ray calls."""
 
@@ -63,7 +76,9 @@ class ServerTransport:
 
     Servers of the actor's own node are asked first; actors are spread over those that are equally near.  If a server
     fails, the next one is asked, and the first one again after RETRY_SECONDS; so too if one way to a server fails, of
-    which Ray's calls are the last.  `attach` may be called by any thread, everything else by one.
+    which Ray's calls are the last, or if it does not say where it listens.  A server may take SERVER_SECONDS, twice as
+    long after each late answer, and less again after quick ones.  `attach` may be called by any thread, everything else
+    by one.
     """
 
     def __init__(self, client: int, game: Game, groups: Sequence[int]) -> None:
@@ -73,10 +88,14 @@ class ServerTransport:
         self._call_bytes = LeavesCodec(game, MAX_REQUEST_BYTES).max_bytes
         whole = bound.rules.size(rows, rows * game.max_legal_actions)
         self._slot_bytes = max(self._call_bytes, min(whole, bound.max_bytes))
+        self._changed = threading.Condition()  # guards the next six
+        self._known: list[_Server] = []  # in the order in which they were attached
         self._servers: list[_Server] = []  # in the order in which they are asked
-        self._changed = threading.Condition()
+        self._node = ""  # Ray's name of the actor's own
         self._place = 0  # of the server that is asked now
         self._moved_at = 0.0  # when the one before failed
+        self._listeners_asked_at = 0.0  # of the servers that have not said where they listen
+        self._server_seconds = SERVER_SECONDS  # that a server may take now
         self._connections: dict[Way, Connection] = {}
         self._failures: dict[Way, _Failure] = {}
         self._route = "an inference server"  # of the last request, as text for the user
@@ -94,19 +113,45 @@ class ServerTransport:
     def attach(self, servers: list[Any]) -> None:
         """Uses these servers from now on."""
         node = ray.get_runtime_context().get_node_id()
-        known = [_listeners_of(handle, node) or self._as_before(handle) for handle in servers]
-        near, far = ([server for server in known if (server.node == node) == wanted] for wanted in (True, False))
-        nodes = len({server.node for server in known if server.node})
+        known = [_ask_listeners(handle, node) or self._as_before(handle) for handle in servers]
         with self._changed:
-            # Actors are spread over nodes by their number, so those of one node have every n-th.
-            self._servers = _rotated(near, self._client // max(1, nodes)) + _rotated(far, self._client)
-            self._place = 0
+            self._node, self._listeners_asked_at = node, time.monotonic()
+            self._use(known)
             self._changed.notify_all()
 
+    def _use(self, known: list[_Server]) -> None:
+        """Asks these servers from now on, the nearest first; under the lock."""
+        self._known = known
+        near, far = ([server for server in known if (server.node == self._node) == wanted] for wanted in (True, False))
+        nodes = len({server.node for server in known if server.node})
+        # Actors are spread over nodes by their number, so those of one node have every n-th.
+        self._servers = _rotated(near, self._client // max(1, nodes)) + _rotated(far, self._client)
+        self._place = 0
+
     def _as_before(self, handle: Any) -> _Server:
-        """What was known of a server that does not answer just now."""
+        """What was known of a server that does not answer just now; each call of `attach` brings handles of its own."""
         with self._changed:
-            return next((server for server in self._servers if server.handle is handle), _Server(handle, "", ()))
+            return next((server for server in self._known if server.handle == handle), _Server(handle, "", ()))
+
+    def _ask_unknown(self) -> None:
+        """Asks servers again that have not said where they listen, without waiting for their answers."""
+        with self._changed:
+            now = time.monotonic()
+            unknown = [server.handle for server in self._known if not server.node]
+            if not unknown or now - self._listeners_asked_at < RETRY_SECONDS:
+                return
+            self._listeners_asked_at = now
+        for handle in unknown:
+            handle.listeners.remote().future().add_done_callback(partial(self._learn, handle))
+
+    def _learn(self, handle: Any, answer: "Future[Listeners]") -> None:
+        """Where a server listens, as it has said now."""
+        if answer.exception() is not None:
+            return
+        with self._changed:
+            server = _server_of(handle, answer.result(), self._node)
+            if any(one.handle == handle and not one.node for one in self._known):
+                self._use([server if one.handle == handle else one for one in self._known])
 
     @property
     def max_bytes(self) -> int:
@@ -120,6 +165,7 @@ class ServerTransport:
 
     def send(self, payload: bytes) -> Any:
         """Sends a request to the current server; see `Transport`."""
+        self._ask_unknown()
         with self._changed:
             if not self._servers:
                 self._changed.wait(1.0)
@@ -132,12 +178,14 @@ class ServerTransport:
         self._drop_unknown(known)
         connection = self._connect(server.ways)
         if connection is not None:
+            connection.deadline = self._server_seconds
             return server.handle, connection, connection.send(payload)
-        reference, sent = server.handle.infer.remote(self._client, payload), time.monotonic()
+        call = _Call(time.monotonic(), self._server_seconds)
+        reference = server.handle.infer.remote(self._client, payload, call.seconds)
         self._calls += 1
         if self._calls % TIMED_EVERY == 0:  # when the answer arrives, not when the caller asks for it
-            reference.future().add_done_callback(lambda _: self._seconds.append(time.monotonic() - sent))
-        return server.handle, reference, sent
+            reference.future().add_done_callback(lambda _: self._seconds.append(time.monotonic() - call.sent_at))
+        return server.handle, reference, call
 
     def receive(self, ticket: Any, timeout: float) -> bytes:
         """The answer to a request; see `Transport`."""
@@ -146,9 +194,15 @@ class ServerTransport:
             if isinstance(carrier, Connection):
                 return carrier.receive(what, timeout)
             return self._receive_from_ray(carrier, what, timeout)
-        except ServerUnavailableError:
+        except ServerUnavailableError as error:
+            if isinstance(carrier, Connection):
+                is_late, seconds = carrier.was_late, carrier.deadline
+            else:
+                is_late, seconds = isinstance(error, AnswerLateError), what.seconds
+            if is_late:  # all that was in flight is late together, and counts once
+                self._server_seconds = max(self._server_seconds, min(2 * seconds, LONGEST_SERVER_SECONDS))
             # The end of a connection has another way to this server; a refusal, or silence, is for another server.
-            if not isinstance(carrier, Connection) or not carrier.is_closed or carrier.was_late:
+            if not isinstance(carrier, Connection) or not carrier.is_closed or is_late:
                 self._leave(server)
             raise
 
@@ -157,24 +211,37 @@ class ServerTransport:
             ways = self._servers[self._place].ways if self._servers else ()
         return self._connect(ways) is not None
 
-    def _receive_from_ray(self, reference: Any, sent: float, timeout: float) -> bytes:
+    def _receive_from_ray(self, reference: Any, call: _Call, timeout: float) -> bytes:
         try:
             answer: bytes = ray.get(reference, timeout=timeout)
-            return answer
         except ray.exceptions.GetTimeoutError:
-            if time.monotonic() - sent < 2 * SERVER_SECONDS:
+            if time.monotonic() - call.sent_at < 2 * call.seconds:
                 raise TimeoutError from None
-            raise ServerUnavailableError(f"no answer for {2 * SERVER_SECONDS:.0f} s") from None
+            raise AnswerLateError(f"no answer for {2 * call.seconds:.0f} s") from None
         except ray.exceptions.RayError as error:
-            if isinstance(getattr(error, "cause", None), CodecError):
+            cause = getattr(error, "cause", None)
+            if isinstance(cause, CodecError):
                 raise  # a defect of the client, the same at every server
             lines = str(error).strip().splitlines()
-            raise ServerUnavailableError(lines[-1] if lines else type(error).__name__) from None
+            kind = AnswerLateError if isinstance(cause, AnswerLateError) else ServerUnavailableError
+            raise kind(lines[-1] if lines else type(error).__name__) from None
+        self._be_patient(time.monotonic() - call.sent_at)
+        return answer
+
+    def _record_seconds(self, seconds: float) -> None:
+        """What a call through a connection took."""
+        self._seconds.append(seconds)
+        self._be_patient(seconds)
+
+    def _be_patient(self, seconds: float) -> None:
+        """With a server whose newest answer took so long."""
+        if 4 * seconds < self._server_seconds:
+            self._server_seconds = max(SERVER_SECONDS, self._server_seconds / 2)
 
     def _leave(self, server: Any) -> None:
         """To the next server, if this one is still the one that is asked."""
         with self._changed:
-            if self._servers and self._servers[self._place].handle is server:
+            if self._servers and self._servers[self._place].handle == server:
                 self._place = (self._place + 1) % len(self._servers)
                 self._moved_at = time.monotonic()
 
@@ -216,10 +283,10 @@ class ServerTransport:
     def _open(self, way: Way) -> Connection:
         """OSError if it cannot be reached."""
         if isinstance(way, TcpAddress):
-            return TcpTransport(way, self._client, self._slot_bytes, deadline=SERVER_SECONDS, slots=self._own_slots,
-                                record_seconds=self._seconds.append)
-        return SharedMemoryTransport(way, self._client, self._slot_bytes, deadline=SERVER_SECONDS,
-                                     slots=self._own_slots, record_seconds=self._seconds.append)
+            return TcpTransport(way, self._client, self._slot_bytes, deadline=self._server_seconds,
+                                slots=self._own_slots, record_seconds=self._record_seconds)
+        return SharedMemoryTransport(way, self._client, self._slot_bytes, deadline=self._server_seconds,
+                                     slots=self._own_slots, record_seconds=self._record_seconds)
 
     def _drop_unknown(self, known: set[Way]) -> None:
         """Closes the connections to servers that are no longer attached."""
@@ -238,11 +305,15 @@ def _rotated(servers: list[Any], by: int) -> list[Any]:
     return [servers[(place + by) % len(servers)] for place in places]
 
 
-def _listeners_of(handle: Any, node: str) -> _Server | None:
+def _ask_listeners(handle: Any, node: str) -> _Server | None:
     """The server with the ways that lead there from this node; None if it does not answer in time."""
     try:
-        found: Listeners = ray.get(handle.listeners.remote(), timeout=ADDRESS_SECONDS)
+        return _server_of(handle, ray.get(handle.listeners.remote(), timeout=ADDRESS_SECONDS), node)
     except (ray.exceptions.RayError, TimeoutError):
         return None
+
+
+def _server_of(handle: Any, found: Listeners, node: str) -> _Server:
+    """The server that listens there, with the ways that lead there from this node."""
     memory = (found.memory,) if found.memory and found.node == node else ()
     return _Server(handle, found.node, (*memory, *((found.tcp,) if found.tcp is not None else ())))

@@ -117,7 +117,10 @@ class EngineProcess:
 
     def _read(self, seconds: float) -> bool:
         """Reads what is there or arrives within the time; whether anything did."""
-        ready = select.select(list(self._open), [], [], seconds)[0] if self._open else []
+        poll = select.poll()  # select.select knows no descriptor above 1,023
+        for descriptor in self._open:
+            poll.register(descriptor, select.POLLIN)
+        ready = [descriptor for descriptor, _ in poll.poll(1000 * seconds)] if self._open else []
         for descriptor in ready:
             try:
                 data = os.read(descriptor, CHUNK)

@@ -352,6 +352,10 @@ def _value_conditions(config: Config) -> Iterator[_Condition]:
            "value must be among them, because value.enabled=true makes games for it")
     yield ("search.policy", config.search.policy == "policy_only",
            "games for a value network are played without a search; use search=policy_only")
+    unsearched = "games for a value network have no searches, whose values it takes"
+    yield "learner.root_value_share", config.learner.root_value_share == 0, f"{unsearched}; use 0"
+    yield ("learner.targets", "short_term" not in config.learner.targets, f"{unsearched}; leave short_term out")
+    yield "learner.cut_off_value", config.learner.cut_off_value != "search", f"{unsearched}; leave it out"
     changed = next((f"self_play.{name}" for name, value in vars(SelfPlayConfig()).items()
                     if getattr(config.self_play, name) != value), "")
     if changed:

@@ -64,13 +64,13 @@ def find_class(entry: str, key: str = "game.entry") -> Any:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise UsageError(f"{label}: importing {module_name} raised {where(error)}") from error
+            raise UsageError(f"{label}: importing {module_name} raised {where(error, module_name)}") from error
         near = get_close_matches(module_name, [file.stem for file in Path(here).glob("*.py")], 1)
         hint = f"nearest: {near[0]}.py; " if near else ""
         raise UsageError(f"{label}: there is no module {error.name} in {here}, nor is one installed; "
                          f"{hint}{how}") from None
     except Exception as error:
-        raise UsageError(f"{label}: importing {module_name} raised {where(error)}") from error
+        raise UsageError(f"{label}: importing {module_name} raised {where(error, module_name)}") from error
     place = getattr(found, "__file__", None) or "a package of folders"
     for name in class_name.split("."):
         missing = object()
@@ -86,8 +86,13 @@ def find_class(entry: str, key: str = "game.entry") -> Any:
     return found
 
 
-def where(error: BaseException) -> str:
-    """The error with the file and line of its innermost frame, for a message of one line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+def where(error: BaseException, module: str) -> str:
+    """The error with a file and line, for a message of one line.
+
+    The place is the innermost frame in `module`, the user's: a line of a library that it called says little.  If the
+    module has none, it is the innermost frame of all.
+    """
+    frames = list(traceback.walk_tb(error.__traceback__))
+    own = [(frame, line) for frame, line in frames if frame.f_globals.get("__name__") == module] or frames
+    place = f" ({Path(own[-1][0].f_code.co_filename).name}, line {own[-1][1]})" if own else ""
     return f"{type(error).__name__}: {error}{place}"

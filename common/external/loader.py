@@ -157,7 +157,7 @@ def _symmetries(label: str, rules: Any, cells: int, actions: int) -> list[tuple[
     try:
         given = list(rules.symmetries())
     except Exception as error:
-        raise UsageError(f"{label}: symmetries() raised {where(error)}") from error
+        raise UsageError(f"{label}: symmetries() raised {where(error, type(rules).__module__)}") from error
     if not 1 <= len(given) <= MOST_SYMMETRIES:
         raise UsageError(f"{label}: symmetries() returned {len(given)}: must be 1 to {MOST_SYMMETRIES}, the first of "
                          "which leaves everything where it is")

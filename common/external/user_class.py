@@ -66,7 +66,7 @@ def make_instance(cls: Any, label: str, arguments: Mapping[str, Param]) -> Any:
         raise
     except Exception as error:
         shown = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-        raise UsageError(f"{label}: {cls.__name__}({shown}) raised {where(error)}") from error
+        raise UsageError(f"{label}: {cls.__name__}({shown}) raised {where(error, cls.__module__)}") from error
 
 
 def check_methods(label: str, cls: type, methods: Methods, optional: Methods, contract: str) -> None:

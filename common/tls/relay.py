@@ -55,8 +55,7 @@ class Pair:
             if self.server is None:
                 self._shake_hands(target)
             if self.server is not None:
-                self._open()
-                _write(self.server, self._to_server)
+                self._hand_on(self.server)
                 if self.server in readable:
                     self._seal(self._read(self.server))
             _write(self.client, self._to_client)
@@ -94,13 +93,27 @@ class Pair:
             pass
         self._to_client += self._sealed.read()
 
-    def _open(self) -> None:
-        """Decrypts what has come, as far as there is room."""
+    def _hand_on(self, server: socket.socket) -> None:
+        """Decrypts and sends what has come, as far as there is room."""
+        while True:
+            is_all = self._open()
+            _write(server, self._to_server)
+            if is_all or len(self._to_server) >= MOST_BYTES:
+                return
+            # There was no room for the rest, and now there is: no event would come for it.
+
+    def _open(self) -> bool:
+        """Decrypts what has come, as far as there is room; whether that was all."""
         with contextlib.suppress(ssl.SSLWantReadError):
-            while self._received.pending and len(self._to_server) < MOST_BYTES:
+            while self._received.pending:
+                if len(self._to_server) >= MOST_BYTES:
+                    return False
                 data = self._tls.read(RECORD_BYTES)
-                self._is_ending |= not data
+                if not data:  # the client has ended TLS: no more can be decrypted
+                    self._is_ending = True
+                    break
                 self._to_server += data
+        return True
 
     def _seal(self, data: bytes) -> None:
         if data:

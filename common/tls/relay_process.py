@@ -62,7 +62,9 @@ class RelayProcess:
         with contextlib.suppress(BrokenPipeError):  # it has ended, and says why
             stdin.write(json.dumps(settings).encode() + b"\n")
             stdin.flush()
-        if not select.select([stdout], [], [], START_SECONDS)[0]:
+        poll = select.poll()  # select.select knows no descriptor above 1,023
+        poll.register(stdout, select.POLLIN)
+        if not poll.poll(1000 * START_SECONDS):
             raise OSError(f"the TLS relay was not ready within {START_SECONDS:g} s")
         line = stdout.readline()
         if not line:

@@ -319,6 +319,8 @@ def _sort(overrides: list[Override], presets: Presets) -> tuple[dict[str, str], 
         if override.type == OverrideType.DEL:
             raise UsageError(f"{text}: settings cannot be removed; leave {key} out and it has its default")
         value = override.value()
+        if known.get(key, (None, None))[0] is str and isinstance(value, int | float):
+            value = text.partition("=")[2].strip()  # run.name=12e4 is a name, and no number
         if key not in groups:
             leaves += _flatten(_Leaf(key, value, text), presets)
         elif str(value) not in groups[key] or not isinstance(value, str):
@@ -351,7 +353,9 @@ def _split_game(asked: str | None, leaves: list[_Leaf]) -> tuple[str | None, lis
             settings.append(leaf)
         elif key == "name" and not (asked and "name" in game_defaults(asked)):
             name = leaf
-        elif key != "params":
+        elif key == "params":
+            raise UsageError(f"{leaf.text}: must be a map, such as game.params={{size: 9}}; or write game.size=9")
+        else:
             parameters.append(leaf._replace(key=key.removeprefix("params.")))
     if name is not None:
         if asked is not None and asked != name.value:

@@ -27,6 +27,7 @@ class _Call:
         self._supervisor, self._role, self._what, self._log = supervisor, role, what, log
         self._reference: Any = None
         self._failed_at = float("-inf")
+        self.has_failed = False  # the call before; until the next one is made
 
     @property
     def worker(self) -> RayWorker | None:
@@ -37,7 +38,7 @@ class _Call:
 
     def begin(self, reference: Any) -> None:
         """The call was made."""
-        self._reference = reference
+        self._reference, self.has_failed = reference, False
 
     def take(self) -> Any:
         """The answer if there is one; None before, and if it failed."""
@@ -47,7 +48,7 @@ class _Call:
         try:
             return ray.get(reference)
         except ray.exceptions.RayError as error:
-            self._failed_at = time.monotonic()
+            self._failed_at, self.has_failed = time.monotonic(), True
             self._log(f"{self._what}: {first_line(error)}")
             return None
 
@@ -74,7 +75,7 @@ class RaterCalls:
                 self._log(f"rater: {trouble}")
             self._trouble = trouble
         worker, newest = self._call.worker, self._broadcast.published
-        if worker is not None and newest is not None and newest.version > self._asked:
+        if worker is not None and newest is not None and (newest.version > self._asked or self._call.has_failed):
             self._asked = newest.version
             self._call.begin(worker.handle.rate.remote([self._broadcast.published_reference], seconds))
 

@@ -216,6 +216,7 @@ class ClusterRun(TrainingRun):
                 self.gate.poll()
         if self._began is None and self._has_begun():
             self._began = now
+            self.directory.keep()
             playing = "playing and learning" if self.config.learner.enabled else "playing"
             self.activity = "learning" if self.config.dataset.records else playing
         view, status = self.show()
@@ -421,13 +422,19 @@ class ClusterRun(TrainingRun):
         self.pause_clock(bool(missing))
 
     def _raise_if_hopeless(self) -> None:
-        """What the user got wrong is no death to recover from."""
-        replicas = [replica for group in self.supervisor.groups.values() for replica in group.replicas.values()]
-        for worker in [worker for replica in replicas for worker in (replica.previous_worker, replica.worker)]:
-            failure = getattr(worker, "failure", None)
-            if isinstance(failure, UsageError | ResumeError):
-                kind = ResumeError if isinstance(failure, ResumeError) else UsageError
-                raise kind(str(cause_of(failure))) from None
+        """What the user got wrong is no death to recover from.
+
+        Where a worker of the same role has worked for a while, it was not the user: a GPU has gone, or a node that came
+        later lacks something; the others go on.
+        """
+        for group in self.supervisor.groups.values():
+            hopeless = ResumeError if group.has_lasted else (UsageError, ResumeError)
+            for replica in group.replicas.values():
+                for worker in (replica.previous_worker, replica.worker):
+                    failure = getattr(worker, "failure", None)
+                    if isinstance(failure, hopeless):
+                        kind = ResumeError if isinstance(failure, ResumeError) else UsageError
+                        raise kind(str(cause_of(failure))) from None
 
     # --- Redis -------------------------------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ This file and workers.py tell what happens when a worker dies, in order:
    names there has not passed its deadline: the larger one of a setting and a multiple of the slowest that any worker of
    its role has ended.  Waiting has no deadline (`common.activity`).
 2. Declared dead: `_handle_failure` kills the process, counts the failure and plans the next start, after a pause that
-   grows.  If the worker is vital and failed `GIVE_UP` times in a row, it raises RunError with the reason.  Failures
-   during an outage of another part of the run do not count.
+   grows.  If the worker is vital and failed `GIVE_UP` times in a row while no other one of its role works, it raises
+   RunError with the reason.  Failures during an outage of another part of the run do not count.
 3. Fenced: before the next start, `Role.fence` makes the replay refuse games of all earlier incarnations, which may
    still arrive from a machine that only lost its network for a while.
 4. Replaced: `Role.start` starts the next incarnation, once `Role.has_room`.  Until then it waits for a node.
@@ -30,7 +30,7 @@ STUCK_FACTOR = 10.0  # and that many times as long as the slowest one seen
 STOP_SECONDS = 10.0  # for a surplus worker to end by itself
 BACKOFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)  # before the first, second, … restart in a row; the last repeats
 GIVE_UP = 6  # exceptions of one worker in a row, or failures in a row of a group that never worked
-HEALTHY_SECONDS = 60.0  # of life after which earlier failures of a worker no longer count
+HEALTHY_SECONDS = 60.0  # of work after which earlier failures of a worker no longer count
 
 
 class Worker(Protocol):
@@ -92,11 +92,20 @@ class Replica:
     started_at: float = 0.0
     next_start: float = 0.0
     stop_requested_at: float | None = None
-    is_ready: bool = False  # this incarnation has begun its work
+    ready_at: float | None = None  # when this incarnation began its work
     is_waiting: bool = False  # for a node
     failures: int = 0  # in a row
     own_failures: int = 0  # of these, while nothing else of the run was missing,
     exceptions: int = 0  # and that the worker raised itself
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether this incarnation has begun its work."""
+        return self.ready_at is not None
+
+    def is_healthy(self, now: float) -> bool:
+        """Whether it has worked for so long that earlier failures do not count."""
+        return self.ready_at is not None and now - self.ready_at > HEALTHY_SECONDS
 
 
 @dataclass
@@ -107,7 +116,8 @@ class WorkerGroup:
     desired: int
     replicas: dict[int, Replica] = field(default_factory=dict)
     restarts: int = 0
-    has_worked: bool = False  # some worker of it was ready once
+    has_worked: bool = False  # some worker of it was ready once,
+    has_lasted: bool = False  # and healthy
     slowest: dict[str, float] = field(default_factory=dict)  # activity -> seconds of the longest of any worker
 
     @property
@@ -213,8 +223,9 @@ class Supervisor:
         reason, heartbeat = worker.exit_reason(), worker.heartbeat()
         replica.is_waiting = reason is None and heartbeat is None and worker.is_waiting()
         if heartbeat is not None:
-            if heartbeat.is_ready:
-                replica.is_ready = group.has_worked = True
+            if heartbeat.is_ready and not replica.is_ready:
+                replica.ready_at, group.has_worked = now, True
+            group.has_lasted |= replica.is_healthy(now)
             for activity, seconds in heartbeat.slowest.items():
                 group.slowest[activity] = max(seconds, group.slowest.get(activity, 0.0))
         if reason is None and replica.index >= group.desired:
@@ -254,7 +265,7 @@ class Supervisor:
         assert replica.worker is not None
         replica.worker.kill()
         replica.previous_worker, replica.worker = replica.worker, None
-        if replica.is_ready and now - replica.started_at > HEALTHY_SECONDS:
+        if replica.is_healthy(now):
             replica.failures = replica.own_failures = replica.exceptions = 0
         replica.failures += 1
         replica.own_failures += not self.has_outage
@@ -262,7 +273,8 @@ class Supervisor:
         group.restarts += 1
         # A lost node may come back, and so may a CPU that another job took: only what never worked is hopeless.
         is_hopeless = replica.exceptions >= GIVE_UP or (replica.own_failures >= GIVE_UP and not group.has_worked)
-        if is_hopeless and group.role.is_vital:
+        do_others_work = any(other.worker and other.is_healthy(now) for other in group.replicas.values())
+        if is_hopeless and group.role.is_vital and not do_others_work:
             raise RunError(f"{group.role.name} {replica.index} failed {replica.failures} times in a row: {reason}")
         pause = BACKOFF_SECONDS[min(replica.failures - 1, len(BACKOFF_SECONDS) - 1)]
         replica.next_start = now + pause
@@ -273,7 +285,7 @@ class Supervisor:
         """Starts the next incarnation, after all earlier ones are fenced."""
         replica.incarnation += 1
         replica.started_at = now
-        replica.is_ready = False
+        replica.ready_at = None
         replica.stop_requested_at = None
         group.role.fence(replica.index, replica.incarnation)
         replica.worker = group.role.start(replica.index, replica.incarnation)

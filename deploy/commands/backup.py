@@ -18,10 +18,14 @@ from shusaku.actors.arena.rating_log import RATED
 from shusaku.common.config.schema import Config
 from shusaku.common.durable_files import sync_directory
 from shusaku.common.errors import RunError, UsageError
+from shusaku.deploy.bench import precision_setting
+from shusaku.deploy.records import imported_games
+from shusaku.deploy.run import learner_start
 from shusaku.deploy.run.archive import ArchiveWriter, unpack
 from shusaku.deploy.run.saved_config import POLICIES_FOLDER
 from shusaku.deploy.run.window_copy import WindowFacts, copy_window, load_window, window_bytes
 from shusaku.deploy.run.window_server import known_identity, window_server
+from shusaku.learner import opponent_pool
 from shusaku.learner.checkpoints import Found, load_latest
 from shusaku.replay.record_log import RecordLog
 from shusaku.replay.stream.client import ReplayUnavailable
@@ -29,9 +33,11 @@ from shusaku.replay.stream.server import EmbeddedServer
 
 TRIES = 5  # while a run that plays removes what is being copied
 # Beside checkpoints and games, in the order in which they are copied; what only grows comes after what names it.
-FILES = ("config.yaml", "progress.json", "weights.safetensors", "weights_first.safetensors", "starts.jsonl",
-         "metrics.jsonl", "strength.json", "strength.png", "best.safetensors", "gate.jsonl", "ratings.jsonl",
-         "elo.json", "elo.png", "versions.jsonl")
+FILES = ("config.yaml", learner_start.FILE, "progress.json", "weights.safetensors", "weights_first.safetensors",
+         "starts.jsonl", "metrics.jsonl", "strength.json", "strength.png", "best.safetensors", "gate.jsonl",
+         "ratings.jsonl", "elo.json", "elo.png", "versions.jsonl", precision_setting.FILE)
+FOLDERS = {RATED: "*.safetensors", POLICIES_FOLDER: "*.safetensors", opponent_pool.FOLDER: "**/*.safetensors",
+           imported_games.FOLDER: "*.records"}
 RESULT = ("run_id", "epoch", "wiring", "step", "version", "games", "kept")  # of the manifest, for `--json`
 
 
@@ -105,9 +111,9 @@ def _copy_run(config: Config, directory: Path, archive: ArchiveWriter) -> dict[s
         archive.add("run.json", json.dumps(identity).encode() + b"\n")
     elif (directory / "run.json").exists():
         archive.copy("run.json", directory / "run.json")
-    networks = (f"{folder}/{path.name}" for folder in (RATED, POLICIES_FOLDER)
-                for path in (directory / folder).glob("*.safetensors"))
-    for name in (*networks, *FILES):
+    within = (path.relative_to(directory).as_posix() for folder, names in FOLDERS.items()
+              for path in sorted((directory / folder).glob(names)))
+    for name in (*within, *FILES):
         with contextlib.suppress(FileNotFoundError):
             archive.copy(name, directory / name)
     return {

@@ -15,7 +15,7 @@ from rich.console import Console as Terminal
 
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunError, UsageError
-from shusaku.deploy.run.console import Status, block
+from shusaku.deploy.run.console import Status, Waiting, block
 from shusaku.deploy.run.control_client import ControlClient, ControlUnavailable
 from shusaku.deploy.run.run_directory import is_running
 from shusaku.deploy.run.run_identity import RunIdentity
@@ -64,9 +64,10 @@ def scale(what: str, config: Config, as_json: bool) -> dict[str, Any]:
 def status(config: Config, as_json: bool) -> dict[str, Any]:
     """Prints the status of a running run once."""
     state = _state(_control(config), config)
+    waiting = state["status"]["waiting"]
     if not as_json:
         Terminal(highlight=False).print(block(Status(**{
-            **state["status"], "waiting": None, "runtimes": _with_choice(state),
+            **state["status"], "waiting": Waiting(**waiting) if waiting else None, "runtimes": _with_choice(state),
             "workers": [(value, unit) for value, unit in state["status"]["workers"]],
             "strength": [(s, v) for s, v in state["status"]["strength"]],
         })))

@@ -2,10 +2,10 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from copy import copy
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,15 @@ from shusaku.actors.arena.rating_log import (
 from shusaku.actors.arena.ratings import Ratings, rate
 from shusaku.actors.opponents.process import FAULTS
 from shusaku.common.config.rules import ENGINES
-from shusaku.common.config.schema import Config, GameConfig, PlayerConfig
+from shusaku.common.config.schema import Config, GameConfig, PlayerConfig, RaterConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.masking import mask_text, mask_tree
 from shusaku.common.messages import Weights
 from shusaku.deploy.match.players import ENGINES_A_CORE, make_parts
 from shusaku.deploy.run.chosen_weights import ChosenWeights, find_weights
+from shusaku.deploy.run.composed_config import ComposedConfig, asked_keys, replace_settings
 from shusaku.deploy.run.elo_files import write_curve
-from shusaku.deploy.run.saved_config import holds_run
+from shusaku.deploy.run.saved_config import holds_run, read_config
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.strength_table import baseline_name
 from shusaku.deploy.run.text_table import text_table
@@ -47,10 +48,13 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     directory = Path(config.run.dir)
     if not holds_run(directory):
         raise UsageError(f"run.dir={directory}: holds no run; name the directory of one")
+    saved = read_config(directory)
+    config = _as_rated(config, saved)
     if config.rater.fill:
         with StopSignals() as signals, ExitStack() as stack:
             _Filler(config, directory, signals, stack).play()
-    meetings, anchor = read_meetings(directory), config.rater.anchors[0]
+    simulations = min(int(saved["search"].get("simulations", 1)), config.rater.simulations)
+    meetings, anchor = read_meetings(directory, simulations), config.rater.anchors[0]
     if not any(anchor in (meeting.first, meeting.second) for meeting in meetings):
         raise UsageError(f"run.dir={directory}: {anchor}, which has 0 Elo, has played no game; rater.fill=20 plays "
                          "some with the versions that checkpoints keep")
@@ -63,6 +67,16 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
             "players": [asdict(player) for player in ratings.players],
             "unconnected": [list(group) for group in ratings.unconnected],
             "games": sum(len(pair.points) for pair in played_pairs(meetings))}
+
+
+def _as_rated(config: Config, saved: Mapping[str, Any]) -> Config:
+    """With the settings of the run's rater, but for those that this command line names: other ones, other players."""
+    if not isinstance(config, ComposedConfig):
+        return config
+    known = {field.name for field in fields(RaterConfig)} - {"fill"}
+    kept = {name: value for name, value in saved.get("rater", {}).items()
+            if name in known and f"rater.{name}" not in asked_keys(config)}
+    return replace_settings(config, rater=replace(config.rater, **kept))
 
 
 class _Filler:
@@ -127,7 +141,7 @@ class _Filler:
             second = self._opponent(opponent, games, seed + 1)
             stack.callback(second.close)
             result = Arena(self._chosen.game, (first, second), games=games, seed=seed, games_at_once=at_once,
-                           opening_plies=self._config.rater.opening_plies,
+                           opening_plies=self._config.rater.opening_plies, openings_key="rater.opening_plies",
                            should_stop=self._signals.should_stop).play()
         faulty = {game.number // 2: game.message for game in result.games if game.ended_by in FAULTS}
         if faulty:

@@ -16,6 +16,7 @@ from shusaku.deploy.bench.precision_setting import settle_precision
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.cluster.room import Node
 from shusaku.deploy.ray_runtime.session import RaySession, gpus_here
+from shusaku.deploy.run.arena_openings import check_openings
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.devices import check_memory
 from shusaku.deploy.run.foreground_link import LINK, Ending
@@ -45,6 +46,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         check_memory(layout.devices, gpu_memory())
     check_policies(config)
     check_learner_start(config)
+    check_openings(config)
     check_trackers(config.run.trackers)
     row_labels(configured_game(config.game), config.learner)  # and targets that the game cannot give
     if config.replay.url:
@@ -92,6 +94,8 @@ def _run_stage(config: Config) -> tuple[dict[str, Any], bool]:
         result = cluster.finish()
         cluster.raise_if_ray_has_ended()
         signals.raise_received()
-        return result, cluster.has_to_grow
+        has_to_grow = cluster.has_to_grow
+    signals.raise_received()  # while all that was ended
+    return result, has_to_grow and not signals.should_stop()
 
 

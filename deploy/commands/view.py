@@ -4,11 +4,14 @@ import asyncio
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.common.config.schema import Config
+from shusaku.common.config.search import AlphaGoConfig
 from shusaku.common.errors import UsageError
+from shusaku.common.network.weights import save_weights
 from shusaku.common.search import Evaluate
 from shusaku.deploy.protocols.opening import OpenedAnalysis, open_analysis
 from shusaku.deploy.run.calibration import with_scales
@@ -16,10 +19,11 @@ from shusaku.deploy.run.chosen_weights import ChosenWeights
 from shusaku.deploy.run.composed_config import asked_keys, replace_settings
 from shusaku.deploy.run.saved_config import holds_run
 from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.deploy.studio.requests import MOST_THREADS
 from shusaku.deploy.studio.server import find_token, listen, make_app
 from shusaku.deploy.studio.studio import Studio
 from shusaku.deploy.studio.table import Engine, Table
-from shusaku.learner.checkpoints import newest_step
+from shusaku.learner.checkpoints import WEIGHTS, newest_step
 
 LOOK_SECONDS = 0.2  # between looks at signals
 
@@ -56,12 +60,13 @@ def make_studio(config: Config) -> Shown:
         raise UsageError(f"run.dir={directory}: there is no run in it; name the folder of a run, or give checkpoint=…")
     has_networks = config.engine.policy or config.engine.value  # of search=alphago
     config = replace_settings(config, checkpoint=chosen or ("" if has_networks else "shipped"))
-    threads = config.engine.threads or len(os.sched_getaffinity(0))
+    threads = config.engine.threads or min(len(os.sched_getaffinity(0)), MOST_THREADS)
     opened = _open(config, threads)
-    weights = opened.chosen.weights
-    table = Table(_engine(opened, threads), lambda count: _engine(_open(config, count), count), config.run.seed)
+    chosen, weights = opened.chosen, opened.chosen.weights
+    table = Table(_engine(opened, threads), lambda count: _engine(_open_again(config, chosen, count), count),
+                  config.run.seed)
     title = f"{directory.name if run else opened.game.name}, version {weights.version}"
-    studio = Studio(table, opened.game, _make_evaluator(config, opened.chosen), run, title=title, notes=opened.notes,
+    studio = Studio(table, opened.game, _make_evaluator(config, chosen), run, title=title, notes=opened.notes,
                     replay_url=config.replay.url)
     line = f"{opened.game.name}: version {weights.version} after {weights.step:,} steps, on {opened.evaluator}"
     return Shown(studio, (*opened.notes, line))
@@ -89,6 +94,25 @@ async def _serve(studio: Studio, config: Config, token: str, signals: StopSignal
 
 def _open(config: Config, threads: int) -> OpenedAnalysis:
     return open_analysis(replace_settings(config, engine=replace(config.engine, threads=threads)))
+
+
+def _open_again(config: Config, chosen: ChosenWeights, threads: int) -> OpenedAnalysis:
+    """The same weights with another number of threads: a run that goes on has written newer ones, and removed these.
+
+    Those that engine.policy and engine.value name are read again.
+    """
+    if config.engine.policy or config.engine.value:
+        return _open(config, threads)
+    search = config.search if isinstance(config.search, AlphaGoConfig) else chosen.search
+    try:
+        with TemporaryDirectory(prefix="shusaku-view-") as folder:
+            file = Path(folder) / WEIGHTS
+            save_weights(file, chosen.weights)
+            return _open(replace_settings(config, checkpoint=str(file), search=search), threads)
+    except OSError as error:
+        raise UsageError(f"threads={threads}: the weights cannot be written to a temporary directory "
+                         f"({error.strerror or error}); start the studio again with a TMPDIR that can be written, or "
+                         "with engine.threads=N") from None
 
 
 def _engine(opened: OpenedAnalysis, threads: int) -> Engine:

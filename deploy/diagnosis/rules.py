@@ -100,10 +100,12 @@ def _is_more(mean: Mean, bound: float) -> bool:
 
 
 def _larger_window(facts: RunFacts) -> str:
-    """The setting that keeps twice the games."""
+    """The setting with which the window keeps about twice the games."""
     replay = facts.saved["replay"]
-    setting = "capacity" if replay["window"] == "fixed" else "minimum"
-    return f"replay.{setting}={2 * int(replay[setting])}"
+    capacity, factor = int(replay["capacity"]), float(replay["window_factor"])
+    if replay["window"] == "fixed" or (facts.series.last("replay", "window") or 0) >= capacity:
+        return f"replay.capacity={2 * capacity}"
+    return f"replay.window_factor={min(1.0, 2 * factor):g}" if factor < 1 else "replay.window=fixed"
 
 
 def _values(facts: RunFacts) -> Finding:

@@ -34,13 +34,15 @@ from shusaku.deploy.bench.precision_setting import settle_precision
 from shusaku.deploy.local.arena_turns import ArenaTurns
 from shusaku.deploy.local.games import LocalGames, epoch_of
 from shusaku.deploy.records.imported_games import ImportedGames
+from shusaku.deploy.run.arena_openings import check_openings
 from shusaku.deploy.run.change_over import move_to_log
+from shusaku.deploy.run.composed_config import replace_settings
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.devices import settle_here
 from shusaku.deploy.run.learner_start import check_learner_start, load_learner_start
 from shusaku.deploy.run.measurements import measurements_due
 from shusaku.deploy.run.network_stages import run_in_stages
-from shusaku.deploy.run.reinforce_start import check_start, keep_start, open_pool, queue_options
+from shusaku.deploy.run.reinforce_start import check_start, games_of_turn, keep_start, open_pool, queue_options
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_summary import introduce
 from shusaku.deploy.run.run_view import RunView
@@ -71,6 +73,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     check_start(config)
     check_policies(config)
     check_learner_start(config)
+    check_openings(config)
     if config.learner.ranks > 1:
         raise UsageError(f"learner.ranks={config.learner.ranks}: one process is one rank; use shusaku train")
     row_labels(configured_game(config.game), config.learner)  # refused before anything is made
@@ -93,7 +96,9 @@ def _run_stage(config: Config) -> tuple[dict[str, Any], bool]:
         signals.raise_received()
         result = local.finish()
         signals.raise_received()
-        return result, local.has_to_grow
+        has_to_grow = local.has_to_grow
+    signals.raise_received()  # while all that was ended
+    return result, has_to_grow and not signals.should_stop()
 
 
 class LocalRun(TrainingRun):
@@ -112,6 +117,8 @@ class LocalRun(TrainingRun):
         cores = len(os.sched_getaffinity(0))
         count = config.actors.count or cores
         playing = 0 if config.dataset.records else count
+        if config.reinforce.enabled:
+            playing = min(playing, max(1, config.reinforce.games // 2))
         torch.set_num_threads(config.learner.threads or cores)
         move_to_log(directory.path, config, self.game, self.log)
         epoch = epoch_of(directory.path / "checkpoints")
@@ -133,8 +140,10 @@ class LocalRun(TrainingRun):
             keep_start(config, directory.path)
             self._opponents = open_pool(config, directory.path)
             learner = open_policy_gradient(config, self.game, directory.path, self._opponents)
+            sized = replace_settings(config, actors=replace(
+                config.actors, games_per_actor=games_of_turn(config, playing)))
             pairs = [
-                make_pair(config, self.game, self._opponents.draw, seed=seed, identity=ActorIdentity(actor, epoch),
+                make_pair(sized, self.game, self._opponents.draw, seed=seed, identity=ActorIdentity(actor, epoch),
                           config_hash=digest)
                 for actor, seed in enumerate(seeds)
             ]
@@ -198,6 +207,7 @@ class LocalRun(TrainingRun):
             if self.config.learner.enabled and not self.games.rows_left:
                 self.activity = "learning"
                 self.training.learn_turn(lambda: self.signals.should_stop() or self.is_over(), self.show)
+            self.directory.keep()
             self._measure_if_due()
             self._play_for_ratings()
             self.metrics.write(*self.show(at_once=True))

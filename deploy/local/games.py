@@ -53,6 +53,7 @@ class LocalGames:
         self.rows_left: list[int] = []  # of the turn of playing that was stopped, for each actor
         self._actors, self._buffer, self._accepted = actors, buffer, accepted
         self._turn: list[list[GameRecord]] = [[] for _ in actors]  # finished games of the running turn
+        self._left: list[int] = []  # next numbers of the games of actors that the run had once: they may come back
 
     def end_turn(self, played: Sequence[Sequence[GameRecord]], shares: Sequence[int]) -> bool:
         """Takes the games of each actor; once its share of rows is there, all go into the window and the log.
@@ -100,7 +101,7 @@ class LocalGames:
         if trouble:
             raise OSError(trouble)
         facts = {"epoch": self._epoch, "records": list(self.log.sync()), "games": self.stored,
-                 "rows_left": self.rows_left, "sequences": [actor.sequence for actor in self._actors],
+                 "rows_left": self.rows_left, "sequences": [*(actor.sequence for actor in self._actors), *self._left],
                  "imported": self._imported.taken}
         files = {f"games_{number}": mark(actor.snapshot()) for number, actor in enumerate(self._actors)}
         for number, actor in enumerate(self._actors):  # for actors whose searches or number of games are others
@@ -120,6 +121,7 @@ class LocalGames:
         self.stored, self.rows_left = int(facts["games"]), list(facts["rows_left"])
         self._imported.taken = int(facts.get("imported", 0))
         sequences, lost, resumed = facts["sequences"], 0, 0
+        self._left = sequences[len(self._actors):]
         for number, actor in enumerate(self._actors):
             try:
                 # The core trusts what is inside, so it must be our own: else the games go on without their trees.
@@ -129,7 +131,7 @@ class LocalGames:
                 actor.begin_anew(sequences[number] if number < len(sequences) else 0)
                 resumed += self._resume(actor, files.get(f"open_{number}", msgpack.packb([])))
         self._turn = [[decode_record(data) for data in records] for records in msgpack.unpackb(files["turn"])]
-        if lost or len(self._actors) != len(sequences):
+        if lost or len(self._actors) != len(self._turn):
             self.rows_left = []  # the turn cannot be completed: its finished games go into the window as they are
             self._append_turn()
             self._turn = [[] for _ in self._actors]

@@ -24,6 +24,7 @@ from shusaku.deploy.protocols.variation import play_variation
 
 MOST_WAITING = 20_000  # positions; a client that asks for more has to read answers first
 DIGITS = 4  # of numbers in answers
+OWNERSHIP_SIMULATIONS = 32  # at least, of a position whose ownership is asked for, besides those that a tree has kept
 
 MakeAnalysis = Callable[[SearchConfig], Analysis]
 
@@ -145,7 +146,10 @@ class AnalysisEngine:
             searcher.analysis, searcher.search = self._make(task.search), task.search
         searcher.analysis.set_position(position)
         searcher.task, searcher.next_report = task, self._now() + task.report_every
-        searcher.analysis.start(Limits(task.simulations, task.seconds, task.actions, to_the_end=True))
+        simulations, kept = task.simulations, searcher.analysis.report()
+        if task.ownership and simulations is not None and kept.ownership is None:  # some more, of this root
+            simulations = max(simulations, kept.simulations + min(simulations, OWNERSHIP_SIMULATIONS))
+        searcher.analysis.start(Limits(simulations, task.seconds, task.actions, to_the_end=True))
 
     def _end_search(self, searcher: _Searcher) -> None:
         task, searcher.task = searcher.task, None

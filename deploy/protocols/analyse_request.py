@@ -160,7 +160,7 @@ def _actions(position: Position, tree: Mapping[str, Any]) -> tuple[int, ...]:
         except ValueError as error:
             raise RequestError(name, f"{name}: {error}") from None
     legal = position.legal_actions
-    left = [action for action in named["allow"] or legal if action not in named["avoid"]]
+    left = [action for action in dict.fromkeys(named["allow"]) or legal if action not in named["avoid"]]
     if legal and not left:
         raise RequestError("avoid", "avoid: leaves no legal move to search")
     return () if len(left) == len(legal) else tuple(left)

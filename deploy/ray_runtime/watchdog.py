@@ -12,6 +12,7 @@ on nothing is done until the end.  Imports nothing but the standard library: it 
 
 import contextlib
 import os
+import re
 import select
 import signal
 import sys
@@ -19,7 +20,9 @@ import time
 from typing import NamedTuple
 
 PATIENCE = 20.0  # seconds after which processes that are left cannot be ended by us
-DAEMON = f"{os.sep}ray{os.sep}"  # in the command of Ray's own daemons: they run from its package
+# In the command of Ray's own daemons: they run from its package.  Python itself may lie in a folder `ray`, as in Ray's
+# images.
+DAEMON = re.compile(r"/(?:site|dist)-packages/ray/")
 
 
 class Process(NamedTuple):
@@ -65,7 +68,7 @@ def ray_processes(driver: int) -> set[Process]:
     """Ray's daemons among the driver's children, and all that descend from them."""
     parents = running_processes()
     family = {process for process, parent in parents.items() if parent == driver
-              and any(DAEMON in word for word in command_of(process.pid))}
+              and any(DAEMON.search(word) for word in command_of(process.pid))}
     while True:
         pids = {process.pid for process in family}
         more = {process for process, parent in parents.items() if parent in pids} - family

@@ -40,7 +40,8 @@ _ENDS: dict[str, tuple[int | None, str]] = {
     "%TSUMI": (-1, "rules"), "%KACHI": (1, "rules"), "%JISHOGI": (0, "agreement"), "%HIKIWAKE": (0, "agreement"),
     "%MAX_MOVES": (0, "ply_limit"), "%CHUDAN": (None, "interrupted"), "%SENNICHITE": (None, ""),
 }
-_LOST = {"resignation": "%TORYO", "time": "%TIME_UP", "timeout": "%TIME_UP"}
+_LOST = {"time": "%TIME_UP", "timeout": "%TIME_UP", "illegal_move": "%ILLEGAL_MOVE", "garbage": "%ILLEGAL_MOVE",
+         "refusal": "%ILLEGAL_MOVE"}  # else %TORYO
 
 
 def read_games(text: str) -> Iterator[GameRecord | RecordError]:
@@ -97,6 +98,7 @@ class _GameReader:
         self._own: list[str] = []  # parameters
         self._comment: list[str] = []
         self._first = ""  # the comment before the first move
+        self._illegal: RecordError | None = None  # of a move that no other move follows yet
         self._end = ""
         self._replay: Replay | None = None
 
@@ -130,7 +132,7 @@ class _GameReader:
         elif text[0] == "%":
             self._end = self._end or text
         elif text[0] == "T" and replay is not None:
-            if (match := _TIME.fullmatch(text)) and not self._end:
+            if (match := _TIME.fullmatch(text)) and not self._end and self._illegal is None:
                 replay.annotate(seconds=float(match[1]))
         elif text[0] in "+-" and not self._end:
             if replay is None:  # the turn may be left out before moves
@@ -180,6 +182,8 @@ class _GameReader:
         if replay.position.is_terminal:
             replay.cut += 1
             return
+        if self._illegal is not None:
+            raise self._illegal
         sign, from_file, from_row, file, row, name = match.groups()
         if int(sign == "-") != replay.position.to_play:
             raise RecordError(f"{text} is not a move of the player to move", replay.ply)
@@ -193,8 +197,13 @@ class _GameReader:
             if moved and moved != piece and not promotes:
                 raise RecordError(f"{text}: {NAMES[moved]} stands there, not {name}", replay.ply)
             usi = f"{origin}{square}{'+' if promotes else ''}"
-        self._before = replay.position.copy()
-        replay.play(usi, text)
+        before = replay.position.copy()
+        try:
+            replay.play(usi, text)
+        except RecordError as error:
+            self._illegal = error
+            return
+        self._before = before
         self._board.play(usi)
 
     def _read_comment(self, line: str) -> None:
@@ -208,6 +217,9 @@ class _GameReader:
         text, self._comment = "\n".join(self._comment).strip("\n")[:MAX_TEXT], []
         if self._replay is None or not self._replay.moves:
             self._first = text or self._first
+        elif text and self._illegal is not None:
+            before = self._replay.moves[-1].comment
+            self._replay.annotate(comment=f"{before}\n{text}".strip("\n")[:MAX_TEXT])
         elif text:
             self._replay.annotate(**read_comment(text, self._before))
 
@@ -215,13 +227,16 @@ class _GameReader:
         outcome, ended_by = None, ""
         sign = 1 if (replay.position.to_play + replay.cut) % 2 == 0 else -1  # who was to move at the end of the file
         word = self._end.strip()
+        if self._illegal is not None and word != f"%{'+-'[replay.position.to_play]}ILLEGAL_ACTION":
+            raise self._illegal
         if word in ("%+ILLEGAL_ACTION", "%-ILLEGAL_ACTION"):
             outcome, ended_by = 1 if word[1] == "-" else -1, "illegal_move"
         elif word in _ENDS:
             said, ended_by = _ENDS[word]
             outcome = None if said is None else sign * said
-        if word == "%SENNICHITE" and not replay.position.is_terminal:
-            outcome, ended_by = 0, "agreement"
+        if word == "%SENNICHITE":
+            by_rules = replay.outcome_by_rules
+            outcome, ended_by = (0, "agreement") if by_rules is None else (by_rules, "rules")
         headers = self._headers
         date = headers.pop("START_TIME", "").partition(" ")[0].replace("/", "-")[:20]
         return replay.finish(outcome=outcome, ended_by=ended_by, players=(self._names[0], self._names[1]), date=date,
@@ -307,4 +322,6 @@ def _write_end(record: GameRecord) -> str:
         return "%MAX_MOVES" if record.ended_by == "ply_limit" else "%JISHOGI"
     if kind == "mate" or kind == "declaration":
         return "%TSUMI" if mine < 0 else "%KACHI"
-    return _LOST.get(record.ended_by, "%ILLEGAL_MOVE") if mine < 0 else f"%{'-+'[last.to_play]}ILLEGAL_ACTION"
+    if mine > 0:  # CSA has no other word for a loss of the player who has moved
+        return f"%{'-+'[last.to_play]}ILLEGAL_ACTION"
+    return "%ILLEGAL_MOVE" if kind == "repetition" else _LOST.get(record.ended_by, "%TORYO")  # by perpetual check

@@ -40,14 +40,15 @@ ENDINGS = {**{f".{name}": name for name in _ALL}, ".json": "jsonl"}  # of file n
 
 # Charsets that a file may name or that are tried; others could be no text at all.
 CHARSETS = frozenset({
-    "ascii", "utf-8", "iso8859-1", "iso8859-2", "iso8859-15", "cp1250", "cp1251",
-    "cp1252", "koi8-r", "shift_jis", "cp932", "euc_jp", "iso2022_jp", "gb2312", "gbk", "gb18030", "big5", "euc_kr",
-    "cp949",
+    "utf-8", "iso8859-1", "iso8859-2", "iso8859-15", "cp1250", "cp1251", "cp1252", "koi8-r", "cp932", "euc_jp",
+    "iso2022_jp", "gb18030", "cp950", "cp949",
 })
+# Each with the signs that programs write under its name (https://encoding.spec.whatwg.org, table of labels).
+_LARGER = {"shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030", "big5": "cp950", "euc_kr": "cp949"}
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _TOLD = re.compile(rb"CA\s*\[\s*([\w-]{2,20})\s*\]|encoding\s*=\s*([\w-]{2,20})", re.I)  # SGF; KIF and CSA 3.0
-_TRIED = {"sgf": ("utf-8", "iso8859-1"), "kif": ("utf-8", "cp932"), "kifu": ("utf-8", "cp932"),
-          "csa": ("utf-8", "cp932")}
+_NAMES_CHARSET = ("sgf", "kif", "kifu", "csa")
+_USUAL = {"sgf": "iso8859-1", "kif": "cp932", "kifu": "cp932", "csa": "cp932"}  # if it is not UTF-8; else cp1252
 
 
 @dataclass
@@ -141,21 +142,24 @@ class RecordWriter:
 
 
 def decode(data: bytes, notation: str) -> str:
-    """The text of a file: by its mark, by the charset that it names, or by what is usual."""
+    """The text of a file: by its mark, by the charset that it names, or by what is usual.
+
+    If it is damaged in each of them, in the one that loses the fewest characters.
+    """
     for mark, charset in _MARKS:
         if data.startswith(mark):
             return data.decode(charset, errors="replace").removeprefix("\ufeff")
-    told = _TOLD.search(data[:4096]) if notation in _TRIED else None
-    tried: tuple[str, ...] = _TRIED.get(notation, ("utf-8", "cp1252"))
-    if told:
-        known = _charset((told[1] or told[2]).decode())
-        tried = (known, *tried) if known else tried
+    told = _TOLD.search(data[:4096]) if notation in _NAMES_CHARSET else None
+    known, usual = _charset((told[1] or told[2]).decode()) if told else "", _USUAL.get(notation, "cp1252")
+    tried = [known, "utf-8"] if known else ["utf-8"]
+    if not known or usual != "iso8859-1":  # which takes every byte, and parts of other charsets' signs for brackets
+        tried.append(usual)
     for charset in tried:
         try:
             return data.decode(charset)
         except UnicodeDecodeError:
             continue
-    return data.decode(tried[0], errors="replace")
+    return min((data.decode(charset, errors="replace") for charset in tried), key=lambda text: text.count("\ufffd"))
 
 
 def _charset(name: str) -> str:
@@ -164,7 +168,7 @@ def _charset(name: str) -> str:
         found = codecs.lookup(name).name
     except LookupError:
         return ""
-    found = "cp932" if found == "shift_jis" else found  # which has the signs that programs write
+    found = _LARGER.get(found, found)
     return found if found in CHARSETS else ""
 
 

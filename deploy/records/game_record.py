@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from shusaku.common._core import Game, Position
 from shusaku.common.codec import MAX_PLIES
-from shusaku.common.errors import UsageError
+from shusaku.common.errors import GameError, UsageError
 
 Param = int | float | str | bool
 Params = Mapping[str, Param]
@@ -76,6 +76,8 @@ class GameRecord:
     headers: dict[str, str] = field(default_factory=dict)  # what else the notation says of the game, by its own names
     variations: int = 0  # that were left out when the game was read
     cut: int = 0  # moves that were left out because the rules had ended the game before
+    # What the file does not say and the reader assumed: komi, and outcome if it was counted with that komi.
+    assumed: tuple[str, ...] = field(default=(), compare=False)
 
     def __len__(self) -> int:
         """Plies."""
@@ -125,6 +127,13 @@ class Replay:
         self._is_over = self.position.is_terminal
 
     @property
+    def outcome_by_rules(self) -> int | None:
+        """For player 0; None if the rules have not ended the game."""
+        if not self._is_over:
+            return None
+        return self.position.outcome if self.position.to_play == 0 else -self.position.outcome
+
+    @property
     def ply(self) -> int:
         """The number of the next move, from 1."""
         return len(self.moves) + 1
@@ -151,6 +160,8 @@ class Replay:
             return
         try:
             text = self.position.to_move(action)
+        except GameError as error:
+            raise RecordError(str(error), self.ply) from None
         except ValueError:
             raise RecordError(f"illegal move {shown!r}", self.ply) from None
         self._add(action, text)
@@ -165,30 +176,40 @@ class Replay:
     def finish(
         self, *, outcome: int | None = None, score: float | None = None, ended_by: str = "",
         players: tuple[str, str] = ("", ""), date: str = "", event: str = "", comment: str = "",
-        headers: Mapping[str, str] | None = None, variations: int = 0,
+        headers: Mapping[str, str] | None = None, variations: int = 0, assumed: tuple[str, ...] = (),
     ) -> GameRecord:
-        """The record; the rules say the result if they end the game and the file does not say it."""
+        """The record; the rules say the result if they end the game and the file does not say it.
+
+        They say none if the game went on behind that end, or was interrupted: it is `interrupted`, without a result.
+        """
         position = self.position
-        if self._is_over:
-            sign = 1 if position.to_play == 0 else -1
-            by_rules = sign * position.outcome
-            if outcome in (None, by_rules):
+        by_rules = self.outcome_by_rules
+        if by_rules is not None:
+            has_score = not math.isnan(position.score)
+            if outcome is None and (self.cut or ended_by == "interrupted"):
+                ended_by = "interrupted"
+            elif outcome in (None, by_rules) and not (has_score and ended_by in LOST):  # which counts no points
+                assumed = (*assumed, "outcome") if assumed and outcome is None else assumed
                 outcome, ended_by = by_rules, "ply_limit" if position.is_cut_off else "rules"
-                if score is None and not math.isnan(position.score):
-                    score = sign * position.score
+                if score is None and has_score:
+                    score = position.score if position.to_play == 0 else -position.score
             elif ended_by in ("rules", "ply_limit"):  # the file errs
                 ended_by = ""
         kept = dict(list((headers or {}).items())[:MAX_HEADERS])
         return GameRecord(
             self.game.name, dict(self.game.params), tuple(self.moves), self.start, players, outcome, score, ended_by,
-            date, event, comment[:MAX_TEXT], kept, variations, self.cut)
+            date, event, comment[:MAX_TEXT], kept, variations, self.cut, assumed)
 
     def _add(self, action: int, text: str = "") -> None:
         if len(self.moves) >= MAX_PLIES:
             raise RecordError(f"more than {MAX_PLIES:,} moves", self.ply)
-        self.moves.append(Move(action, text or self.position.to_move(action)))
-        self.position.play(action)
-        self._is_over = self.position.is_terminal
+        try:
+            text = text or self.position.to_move(action)
+            self.position.play(action)
+            self._is_over = self.position.is_terminal
+        except GameError as error:  # an external game broke its contract
+            raise RecordError(str(error), self.ply) from None
+        self.moves.append(Move(action, text))
 
 
 def find_game(name: str, params: Params) -> Game:
@@ -201,10 +222,8 @@ def find_game(name: str, params: Params) -> Game:
 
 def position_of(game: Game, start: str) -> Position:
     """The position that a text says, or the usual start; RecordError if it is none of this game."""
-    if not start:
-        return game.start()
     try:
-        return game.position(start)
+        return game.position(start) if start else game.start()
     except ValueError as error:
         raise RecordError(str(error)) from None
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from shusaku.common._core import Position
+from shusaku.common.errors import GameError
 from shusaku.deploy.records.game_record import MAX_TEXT, GameRecord, Move, RecordError, Replay
 
 MAX_GAME = 16 << 20  # characters of a line
@@ -31,6 +32,8 @@ def read_games(text: str) -> Iterator[GameRecord | RecordError]:
                 yield _read_line(text[at:end])
             except RecordError as error:
                 yield error
+            except GameError as error:  # by an external game, behind its last move
+                yield RecordError(str(error))
         at = end + 1
 
 
@@ -97,31 +100,33 @@ def _read_move(replay: Replay, item: Any) -> None:
     if not isinstance(item, dict):
         replay.play(text)
         return
-    before = replay.position.copy()
+    before, ply = replay.position.copy(), replay.ply
     replay.play(text)
+    if replay.cut:
+        return
     known: dict[str, object] = {"comment": _text(item, "comment", MAX_TEXT), "seconds": _number(item.get("seconds")),
-                                "value": _number(item.get("value")), "policy": _read_policy(before, item)}
+                                "value": _number(item.get("value")), "policy": _read_policy(before, item, ply)}
     nags = item.get("nags")
     if isinstance(nags, list):
         known["nags"] = tuple(nag for nag in nags[:8] if type(nag) is int and 0 <= nag <= 255)
     replay.annotate(**known)
 
 
-def _read_policy(position: Position, item: dict[str, Any]) -> tuple[tuple[int, float], ...]:
+def _read_policy(position: Position, item: dict[str, Any], ply: int) -> tuple[tuple[int, float], ...]:
     shares = []
-    for text, share in _typed(item, "policy", dict).items():
+    for text, share in _typed(item, "policy", dict, ply).items():
         number = _number(share)
         try:
             shares.append((position.from_move(text), number or 0.0))
         except ValueError:
-            raise RecordError(f"policy: {text[:20]!r} is no legal move") from None
+            raise RecordError(f"policy: {text[:20]!r} is no legal move", ply) from None
     return tuple(sorted(shares, key=lambda item: -item[1]))
 
 
-def _typed(content: dict[str, Any], key: str, kind: type) -> Any:
+def _typed(content: dict[str, Any], key: str, kind: type, ply: int = 0) -> Any:
     value = content.get(key, kind())
     if not isinstance(value, kind):
-        raise RecordError(f"{key} must be a {'list' if kind is list else 'map'}")
+        raise RecordError(f"{key} must be a {'list' if kind is list else 'map'}", ply)
     return value
 
 

@@ -45,27 +45,31 @@ _MINISHOGI = ("5五将棋", "５五将棋")
 
 # Word -> the outcome for the player to move, and how the game ended; None: the rules or nothing say it.
 _ENDS: dict[str, tuple[int | None, str]] = {
-    "投了": (-1, "resignation"), "切れ負け": (-1, "time"), "反則負け": (-1, "illegal_move"), "詰み": (-1, "rules"),
-    "反則勝ち": (1, "illegal_move"), "入玉勝ち": (1, "rules"), "入玉宣言": (1, "rules"),
-    "持将棋": (0, "agreement"),
-    "中断": (None, "interrupted"),
-    "千日手": (None, ""), "不戦敗": (-1, "forfeit"), "不詰": (None, "interrupted"), "封じ手": (None, ""),
+    "投了": (-1, "resignation"), "切れ負け": (-1, "time"), "時間切れ": (-1, "time"), "反則負け": (-1, "illegal_move"),
+    "詰み": (-1, "rules"), "不戦敗": (-1, "forfeit"), "不戦勝": (1, "forfeit"), "反則勝ち": (1, "illegal_move"),
+    "入玉勝ち": (1, "rules"), "入玉宣言": (1, "rules"), "宣言勝ち": (1, "rules"),
+    "持将棋": (0, "agreement"), "引き分け": (0, "agreement"), "最大手数": (0, "ply_limit"),  # as %MAX_MOVES of CSA
+    "中断": (None, "interrupted"), "不詰": (None, "interrupted"), "千日手": (None, ""), "封じ手": (None, ""),
 }
 _LOST = {"resignation": "投了", "time": "切れ負け", "timeout": "切れ負け", "forfeit": "不戦敗"}
+# What a line まで…手で…により…の勝ち gives as the reason -> how the game ended.
+_REASONS = {"時間切れ": "time", "切れ負け": "time", "反則": "illegal_move", "不戦": "forfeit"}
 
 _MOVE = re.compile(
     r"\s*+(\d{1,5})\s++(?:([１-９1-9])([一二三四五六七八九1-9])|同)\s*+"
     r"(成香|成桂|成銀|[歩香桂銀金角飛玉王と杏圭全馬龍竜])(打|成|不成)?(?:\((\d)(\d)\))?\s*+(.*)")
-_END = re.compile(rf"\s*+(\d{{1,5}})\s++({'|'.join(_ENDS)})\s*+(.*)")
+_END = re.compile(rf"\s*+\d{{1,5}}\s++({'|'.join(_ENDS)})")
+_OTHER_END = re.compile(  # a word that is not known and looks like no move
+    r"\s*+\d{1,5}\s++((?![同一二三四五六七八九])[^\x00-\x7f\d\s]{1,12}+)\s*+(?:\(.*)?$")
 _TIME = re.compile(r"\(\s*+(?:(\d{1,3}):)?(\d{1,4}):(\d{1,2}(?:\.\d{1,3})?)\s*+/")
-_HEADER = re.compile(r"([^：\s|*#&][^：|]{0,30})：(.*)")
-_RESULT = re.compile(r"まで[、\s]*+\d*+[手で、\s]*+(先手|後手|下手|上手|千日手|持将棋|中断)(?:の)?"
-                     r"(反則負け|反則勝ち|勝ち|入玉勝ち)?")
-_KEPT = re.compile(r"(?!まで|変化|手数)[^\x00-\x7f\s：][^\x00-\x20：|*\s]{0,20}(?<!の持駒)")  # headers
+_HEADER = re.compile(r"(?:([^\x00-\x7f\s：|][^\x00-\x20：:|(]{0,30}):|([^：\s|*#&][^：|]{0,30})：)(.*)")
+_RESULT = re.compile(rf"まで[、\s]*+\d*+[手で、\s]*+(?:({'|'.join(_REASONS)})(?:により|で)[、\s]*+)?"
+                     r"(先手|後手|下手|上手|千日手|持将棋|中断)(?:の)?(反則負け|反則勝ち|勝ち|入玉勝ち)?")
+_KEPT = re.compile(r"(?!まで|変化|手数)[^\x00-\x7f\s：][^\x00-\x20：:|*\s]{0,20}(?<!の持駒)")  # headers
 _NUMBER = re.compile(r"手数[＝=](\d{1,4})")
 _PLAYERS = {"先手": 0, "下手": 0, "後手": 1, "上手": 1}
-_BEGINS = ("# ----", "#KIF", "開始日時：", "終了日時：", "手合割：", "先手：", "後手：", "下手：", "上手：", "棋戦：",
-           "後手の持駒：", "上手の持駒：", "Shusaku：")
+_FIRST = ("開始日時", "終了日時", "手合割", "先手", "後手", "下手", "上手", "棋戦", "後手の持駒", "上手の持駒")
+_BEGINS = ("# ----", "#KIF", "Shusaku：", *(f"{key}{colon}" for key in _FIRST for colon in "：:"))
 
 
 def read_games(text: str) -> Iterator[GameRecord | RecordError]:
@@ -76,7 +80,7 @@ def read_games(text: str) -> Iterator[GameRecord | RecordError]:
         if has_moves and line.startswith(_BEGINS):
             yield _read(lines)
             lines, has_moves = [], False
-        has_moves = has_moves or line.startswith("まで") or bool(_MOVE.match(line) or _END.match(line))
+        has_moves = has_moves or line.startswith("まで") or bool(_MOVE.match(line) or _end_word(line))
         lines.append(line)
     if any(line.strip() and line[0] not in "#" for line in lines):
         yield _read(lines)
@@ -134,7 +138,9 @@ class _GameReader:
         self._first = ""
         self._replay: Replay | None = None
         self._last_square = ""
-        self._end, self._result = "", ""
+        self._illegal: RecordError | None = None  # of a move that no other move follows yet
+        self._end = ""
+        self._result: tuple[str, str, str] | None = None  # reason, player or word, and how
         self._variations = 0
 
     def read(self, lines: list[str]) -> GameRecord:
@@ -148,7 +154,7 @@ class _GameReader:
             elif self._variations:
                 continue
             elif line[0] == "*":
-                self._comment += [] if self._end else [line[1:]]
+                self._comment.append(line[1:])
             elif self._replay is None and self._read_head(line):
                 continue
             else:
@@ -168,23 +174,28 @@ class _GameReader:
             self._number = int(match[1]) + 1
         elif match := _HEADER.match(line):
             if len(self._headers) < MAX_HEADERS:
-                self._headers.setdefault(match[1].strip(), match[2].strip()[:1000])
+                self._headers.setdefault((match[1] or match[2]).strip(), match[3].strip()[:1000])
         else:
             return line.startswith(("+--", "手数--", "  ９", "  9", "  ５", "  5"))
         return True
 
     def _read_line(self, line: str) -> None:
         if match := _RESULT.match(line):
-            self._result = self._result or f"{match[1]} {match[2] or ''}".strip()
+            self._end_comment()
+            self._result = self._result or (match[1] or "", match[2], match[3] or "")
             return
+        move = _MOVE.match(line)
         if self._end or self._result:
+            if move and self._replay and self._end not in ("", *_ENDS):
+                raise RecordError(f"{self._end!r} is no move of KIF, and moves follow it", self._replay.ply)
             return
         if self._replay is None:
             self._replay = self._begin()
-        if match := _END.match(line):
-            self._end = match[2]
-        elif match := _MOVE.match(line):
-            self._read_move(self._replay, match)
+        if end := _end_word(line):
+            self._end_comment()
+            self._end = end
+        elif move:
+            self._read_move(self._replay, move)
         elif not line.startswith(("手数", "+--")) and not _HEADER.match(line):
             raise RecordError(f"{line.strip()[:30]!r} is no line of KIF", self._replay.ply)
 
@@ -240,6 +251,8 @@ class _GameReader:
         if replay.position.is_terminal:
             replay.cut += 1
             return
+        if self._illegal is not None:
+            raise self._illegal
         _, file, rank, name, way, from_file, from_row, rest = match.groups()
         shown = match[0].partition("(")[0].split(maxsplit=1)[1].strip()
         square = square_of(_digit(file), _digit(rank)) if file else self._last_square
@@ -255,8 +268,13 @@ class _GameReader:
             if moved and moved != PIECES[name]:
                 raise RecordError(f"{shown!r}: on {from_file}{from_row} stands {_NAMES[moved]}", replay.ply)
             usi = f"{origin}{square}{'+' if way == '成' else ''}"
-        self._before = replay.position.copy()
-        replay.play(usi, shown)
+        before = replay.position.copy()
+        try:
+            replay.play(usi, shown)
+        except RecordError as error:
+            self._illegal = error
+            return
+        self._before = before
         self._board.play(usi)
         self._last_square = square
         if time := _TIME.match(rest):
@@ -265,10 +283,14 @@ class _GameReader:
     def _end_comment(self) -> None:
         """Gives the comment to the move that it follows."""
         text, self._comment = "\n".join(self._comment).strip("\n")[:MAX_TEXT], []
-        if self._replay is None or not self._replay.moves:
-            self._first = text or self._first
+        replay = self._replay
+        if replay is None or not replay.moves:
+            if text and len(self._first) < MAX_TEXT:
+                self._first = f"{self._first}\n{text}".strip("\n")[:MAX_TEXT]
+        elif text and (self._end or self._result or self._illegal):  # behind the moves
+            replay.annotate(comment=f"{replay.moves[-1].comment}\n{text}".strip("\n")[:MAX_TEXT])
         elif text:
-            self._replay.annotate(**read_comment(text, self._before))
+            replay.annotate(**read_comment(text, self._before))
 
     def _finish(self, replay: Replay) -> GameRecord:
         headers = self._headers
@@ -276,6 +298,8 @@ class _GameReader:
         for key, player in _PLAYERS.items():
             names[player] = headers.pop(key, "").strip("　 ") or names[player]
         outcome, ended_by = self._read_end(replay)
+        if self._illegal and (ended_by != "illegal_move" or outcome != 2 * replay.position.to_play - 1):
+            raise self._illegal
         date = headers.pop("開始日時", "") or headers.pop("対局日", "")
         return replay.finish(
             outcome=outcome, ended_by=ended_by, players=(names[0], names[1]), event=headers.pop("棋戦", ""),
@@ -283,16 +307,27 @@ class _GameReader:
             variations=self._variations)
 
     def _read_end(self, replay: Replay) -> tuple[int | None, str]:
-        side, _, how = self._result.partition(" ")
-        if self._end in ("千日手", "") and side not in _PLAYERS:
-            is_drawn = self._end == "千日手" or side in ("千日手", "持将棋")
-            return (0, "agreement") if is_drawn and not replay.position.is_terminal else (None, "")
-        if side in _PLAYERS and (not self._end or self._end == "千日手"):
+        reason, side, how = self._result or ("", "", "")
+        if self._end in _ENDS and self._end != "千日手":
+            said, ended_by = _ENDS[self._end]
+            left_out = replay.cut + (self._illegal is not None)
+            sign = 1 if (replay.position.to_play + left_out) % 2 == 0 else -1
+            return None if said is None else sign * said, ended_by
+        if side in _PLAYERS:
             outcome = (1 if _PLAYERS[side] == 0 else -1) * (-1 if how == "反則負け" else 1)
-            return outcome, "illegal_move" if how.startswith("反則") else ""
-        said, ended_by = _ENDS[self._end]
-        sign = 1 if (replay.position.to_play + replay.cut) % 2 == 0 else -1
-        return None if said is None else sign * said, ended_by
+            return outcome, "illegal_move" if how.startswith("反則") else _REASONS.get(reason, "")
+        if "千日手" in (self._end, side):
+            by_rules = replay.outcome_by_rules
+            return (0, "agreement") if by_rules is None else (by_rules, "rules")
+        return (0, "agreement") if side == "持将棋" else (None, "interrupted" if side == "中断" else "")
+
+
+def _end_word(line: str) -> str:
+    """The word of a line that ends the moves, which need not be a known one; empty if it is no such line."""
+    if line.startswith("まで"):
+        return "まで"
+    match = _END.match(line) or _OTHER_END.match(line)
+    return match[1] if match else ""
 
 
 def _digit(sign: str) -> int:
@@ -399,7 +434,8 @@ def _write_end(record: GameRecord) -> tuple[str, str]:
     elif kind in ("mate", "declaration"):
         word = "詰み" if mine < 0 else "入玉勝ち"
     elif record.ended_by:
-        word = _LOST.get(record.ended_by, "反則負け") if mine < 0 else "反則勝ち"
+        won = "不戦勝" if record.ended_by == "forfeit" else "反則勝ち"
+        word = _LOST.get(record.ended_by, "反則負け") if mine < 0 else won
     else:
         word = ""
     return word, word if mine == 0 else "先手の勝ち" if record.outcome > 0 else "後手の勝ち"

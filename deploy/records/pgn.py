@@ -162,6 +162,8 @@ class _GameReader:
 
     def finish(self) -> GameRecord:
         """The record; RecordError if something was wrong."""
+        if self.depth:
+            self._fail("a variation has no closing bracket")
         if self.error is not None:
             raise self.error
         tags, replay = self.tags, self.replay
@@ -169,13 +171,14 @@ class _GameReader:
         result = said if said in _RESULTS and said != "*" else self.result
         outcome = _RESULTS.get(result)
         ended_by = _TERMINATIONS.get(tags.get("Termination", "").strip().lower(), "")
+        kept = {"Site", "Round", *(() if ended_by else ("Termination",))}
         if not ended_by and outcome is not None and not replay.position.is_terminal:
             ended_by = "resignation" if outcome else "agreement"
         date = tags.get("Date", tags.get("UTCDate", "")).replace(".", "-").replace("-??", "").replace("????", "")
         return replay.finish(
             outcome=outcome, ended_by=ended_by, players=(_known(tags.get("White", "")), _known(tags.get("Black", ""))),
             date=date[:20], event=_known(tags.get("Event", "")), comment=self.comment, variations=self.variations,
-            headers={name: value for name, value in tags.items() if name not in _OWN_TAGS or name in ("Site", "Round")
+            headers={name: value for name, value in tags.items() if name not in _OWN_TAGS or name in kept
                      if _known(value)})
 
     def _ends_here(self) -> bool:
@@ -272,8 +275,8 @@ def _tags(record: GameRecord) -> Iterator[tuple[str, str]]:
     if record.start:
         yield "SetUp", "1"
         yield "FEN", record.first_position().text
-    if record.ended_by in _TERMINATION_TEXTS:
-        yield "Termination", _TERMINATION_TEXTS[record.ended_by]
+    if termination := _TERMINATION_TEXTS.get(record.ended_by, headers.get("Termination", "")):
+        yield "Termination", termination
     own = write_params("chess", record.params, {"max_plies": 4096})
     if own:
         yield "ShusakuParams", " ".join(own)

@@ -24,9 +24,10 @@ MOVES_A_LINE = 10
 _HEADERS = ("AN", "BR", "BT", "CP", "GC", "GN", "ON", "OT", "PC", "RO", "RU", "SO", "TM", "US", "WR", "WT", "HA")
 _SET_UP = ("AB", "AW", "AE")
 _PLAYERS = {"B": 0, "W": 1}
-_RESULT = re.compile(r"([BW])\s*\+\s*(\d{1,4}(?:\.\d{1,4})?)?\s*(\w*)", re.I)
+_RESULT = re.compile(r"([BW])\s*\+\s*(\d{1,4}(?:[.,]\d{1,4})?(?=1/2|(?![\d/])))?\s*(1/2|½)?\s*(\w*)", re.I)
 _KOMI = re.compile(r"[+-]?\d{1,4}(?:[.,]\d{1,4})?")
-_ENDINGS = {"r": "resignation", "resign": "resignation", "t": "time", "time": "time", "f": "forfeit",
+_ENDINGS = {"r": "resignation", "resign": "resignation", "resigns": "resignation", "resigned": "resignation",
+            "resignation": "resignation", "t": "time", "time": "time", "timeout": "time", "f": "forfeit",
             "forfeit": "forfeit"}
 _MARKS = {"resignation": "R", "time": "T", "forfeit": "F"}
 
@@ -80,13 +81,16 @@ def _read_game(tree: Tree) -> GameRecord:
     outcome, score, ended_by = _read_result(info.get("RE", ""))
     if outcome is None and reader.loser is not None:
         outcome, ended_by = 2 * reader.loser - 1, "resignation"
+    if outcome is None and info.get("RE") and replay.position.is_terminal:
+        ended_by = "interrupted"  # Void, ?, or words that are not read: not the result of the rules
     first = tree.nodes[0] if tree.nodes else {}
     has_move = any(key in first for key in _PLAYERS)
     return replay.finish(
         outcome=outcome, score=score, ended_by=ended_by, players=(info.get("PB", ""), info.get("PW", "")),
         date=info.get("DT", "")[:100], event=info.get("EV", ""), variations=tree.variations,
         comment="" if has_move or "C" not in first else unescape(first["C"][0]).strip(),
-        headers={key: info[key] for key in _HEADERS if key in info and not _is_inferred(name, key, info, replay)})
+        headers={key: info[key] for key in _HEADERS if key in info and not _is_inferred(name, key, info, replay)},
+        assumed=("komi",) if name == "go" and "KM" not in info else ())
 
 
 def _is_inferred(name: str, key: str, info: dict[str, str], replay: Replay) -> bool:
@@ -156,8 +160,12 @@ def _infer_params(name: str, size: int, info: dict[str, str]) -> dict[str, Param
     if "KM" in info:
         params["komi"] = _read_komi(info["KM"])
     rules = info.get("RU", "").lower().replace("-", " ").replace("_", " ")
-    if rules in ("tromp taylor", "nz", "new zealand"):
+    if rules == "tromp taylor":
         params["rules"] = "tromp_taylor"
+    elif rules in ("nz", "new zealand"):
+        params |= {"rules": "tromp_taylor", "superko": "situational"}
+    elif {"goe", "ing"} & {*rules.split()}:  # suicide of several stones is legal
+        params |= {"rules": "tromp_taylor", "superko": "simple"}
     elif rules != "chinese":
         params["superko"] = "simple"  # of Japanese rules, and if nothing is said the one that forbids least
     return params
@@ -174,18 +182,21 @@ def _read_komi(text: str) -> float:
 
 
 def _read_set_up(game: Game, nodes: list[Node]) -> tuple[list[int] | None, int | None]:
-    """The stones before the first move, None: none are set up; and the player to move, None: not said."""
+    """The stones before the first move, None: none are set up; and the player to move, None: not said.
+
+    FF[4] forbids stones in the node of a move, but programs write the first move into the root: they come before it.
+    """
     name, size = game.name, game.observation_shape[1]
     stones: list[int] | None = None
     to_play: int | None = None
     for node in nodes:
-        if any(key in node for key in _PLAYERS):
-            break
         for key, stone in (("AB", 0), ("AW", 1), ("AE", EMPTY)):
             for value in node.get(key, ()):
                 stones = stones or stones_of(game, game.start())
                 for cell in _read_cells(name, size, value.strip()):
                     stones[cell] = stone
+        if any(key in node for key in _PLAYERS):
+            break
         if "PL" in node:
             to_play = _PLAYERS.get(node["PL"][0].strip().upper()[:1], to_play)
     return stones, to_play
@@ -232,19 +243,20 @@ class _MoveReader:
     def __init__(self, replay: Replay, name: str, size: int) -> None:
         self.replay, self.name, self.size = replay, name, size
         self.loser: int | None = None  # who resigned
+        self._has_begun = False
 
     def read_node(self, node: Node) -> None:
         """The moves of a node and its comment; RecordError if one is none, or illegal."""
         replay = self.replay
         comment = unescape(node["C"][0]).strip()[:MAX_TEXT] if "C" in node else ""
         before = replay.position.copy() if comment else replay.position
+        if self._has_begun and any(key in node for key in _SET_UP):
+            raise RecordError("stones are set up behind moves; only the first position can be set up", replay.ply)
         has_moved = False
         for key in node:
             if key in _PLAYERS:
                 self._read_move(_PLAYERS[key], node[key][0].strip())
-                has_moved = True
-            elif key in _SET_UP and replay.moves:
-                raise RecordError("stones are set up behind moves; only the first position can be set up", replay.ply)
+                has_moved = self._has_begun = True
         if comment and has_moved:
             replay.annotate(**read_comment(comment, before))
         elif comment and replay.moves and len(replay.moves[-1].comment) < MAX_TEXT:
@@ -286,8 +298,9 @@ def _read_result(text: str) -> tuple[int | None, float | None, str]:
     if match is None:
         return None, None, ""
     sign = 1 if match[1].upper() == "B" else -1
-    score = None if match[2] is None else sign * float(match[2])
-    return sign, score, _ENDINGS.get(match[3].lower(), "rules" if score is not None else "")
+    points, half, word = match[2], match[3], match[4].lower()
+    score = sign * (float((points or "0").replace(",", ".")) + (0.5 if half else 0)) if points or half else None
+    return sign, score, _ENDINGS.get(word, "rules" if score is not None else "")
 
 
 def _write_info(record: GameRecord) -> Iterator[str]:

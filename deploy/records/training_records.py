@@ -47,8 +47,8 @@ def to_training(
 
     `unknown`: what becomes of a game without a result, reject | draw.
 
-    Where the rules see another result than the record (dead stones that were left on the board, a draw that was
-    not claimed), the moves that end the game by the rules are left out, and the record's result stays.
+    If the rules see another result than the record (dead stones that were left on the board, a draw that was not
+    claimed), or if it was lost behind the end of the rules, the last move is left out and the record's result stays.
     """
     record = _by_rules_of(record, game, unknown)
     if not record.moves:
@@ -79,17 +79,17 @@ def _by_rules_of(record: GameRecord, game: Game, unknown: str) -> GameRecord:
         if record.params.get(key) != game.params.get(key):
             raise RecordError(f"{key} {record.params.get(key)}, the run has {game.params.get(key)}")
     params: dict[str, Param] = dict(game.params)
-    if "komi" in params:
+    if "komi" in params and "komi" not in record.assumed:
         params["komi"] = record.params["komi"]
     replay = Replay(game.name, params)
     for move in record.moves:
         replay.play_action(move.action, move.text)
-    outcome = record.outcome
-    if outcome is None and not replay.position.is_terminal:
+    outcome = None if "outcome" in record.assumed else record.outcome
+    played = replay.finish(outcome=outcome, ended_by=record.ended_by)
+    if played.outcome is None:
         if unknown == "reject":
             raise RecordError("the result is not known")
-        outcome = 0
-    played = replay.finish(outcome=outcome, ended_by=record.ended_by)
+        played = replay.finish(outcome=0, ended_by="interrupted")
     return replace(played, score=None)
 
 
@@ -100,9 +100,9 @@ def _result(record: GameRecord) -> tuple[int, EndedBy, tuple[Move, ...]]:
     if not last.is_terminal:
         return record.outcome, EndedBy.RESIGNATION if record.outcome else EndedBy.PLY_LIMIT, record.moves
     by_rules = last.outcome if last.to_play == 0 else -last.outcome
-    if by_rules == record.outcome:
+    if by_rules == record.outcome and record.ended_by not in LOST:
         return by_rules, EndedBy.PLY_LIMIT if last.is_cut_off else EndedBy.RULES, record.moves
-    if record.game != "go" and by_rules != 0 and record.ended_by not in LOST:
+    if record.game != "go" and by_rules != 0 and record.ended_by not in (*LOST, "interrupted"):
         names = {1: "the first player has won", 0: "it is a draw", -1: "the second player has won"}
         raise RecordError(f"the file says that {names[record.outcome]}, by the rules {names[by_rules]}", len(record))
     moves = record.moves[:-1]

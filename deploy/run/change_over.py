@@ -16,12 +16,13 @@ import msgpack
 from shusaku.common._core import Game
 from shusaku.common.codec import decode_record
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import UsageError
+from shusaku.common.errors import RunError, UsageError
+from shusaku.deploy.run.open_games_copy import open_game_keys
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.learner.checkpoints import Checkpoint, load_latest, whole_checkpoints, write_checkpoint
 from shusaku.replay.record_log import LogPosition, RecordLog
 from shusaku.replay.row_window import STATE
-from shusaku.replay.stream.append import MAX_GAMES, Appender, EncodedGame
+from shusaku.replay.stream.append import MAX_GAMES, Appender, AppendStatus, EncodedGame
 from shusaku.replay.stream.buffer import RedisBuffer
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.control import RedisControl
@@ -62,7 +63,8 @@ def move_to_stream(
     client: Any = connect(url)
     keys = RunKeys.of(identity.run_id)
     epoch = identity.next_epoch(control.newest_epoch())
-    client.delete(*keys)  # what an earlier term left there is in the record log, too
+    # What an earlier term left there is in the record log, too, and its open games were never gone on with.
+    client.delete(*keys, *open_game_keys(client, keys))
     control.begin(epoch, capacity=config.replay.capacity, max_bytes=config.replay.megabytes << 20, actors=0)
     before = newest.facts["replay"]["inserted"] - sum(sizes)  # rows of games that the log has dropped
     dropped = newest.facts["local"]["games"] - len(sizes)
@@ -166,8 +168,12 @@ def _checkpoints(directory: Path, *, is_local: bool) -> list[Checkpoint]:
 
 
 def _append(appender: Appender, games: Iterator[EncodedGame]) -> None:
+    """RunError if the server does not take them: the checkpoints still name the record log then."""
     while chunk := list(islice(games, MAX_GAMES)):
-        appender.append(chunk)
+        status = appender.append(chunk).status
+        if status is not AppendStatus.DONE:
+            raise RunError(f"the games of the record log were not taken by Redis ({status.name}): another driver of "
+                           "this run has begun there, or Redis has lost its data; stop the other one, and start again")
 
 
 def _entries(url: str, run_id: str) -> Iterator[tuple[int, bytes]]:

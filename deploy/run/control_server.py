@@ -33,6 +33,7 @@ SILENT_SECONDS = 60.0  # without a look of the driver at its run: it hangs
 START_SECONDS = 600.0  # the same before its first look: a large window takes minutes to read
 ANSWER_SECONDS = 5.0  # that a client may take to send its request
 CONTROL_FILE = "control.json"
+FOREIGN = b'{"error": "ask for 127.0.0.1 or localhost"}\n'  # to a Host header of another name
 _ACTORS = re.compile(r"[1-9]\d{0,3}")
 
 
@@ -175,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         control = self.server.control
         if not self._is_for_this_machine():
-            self._answer(403, b'{"error": "ask for 127.0.0.1 or localhost"}\n')
+            self._answer(403, FOREIGN)
         elif path == "/healthz":
             health = control.health()
             self._answer(200 if health["healthy"] else 503, json.dumps(health).encode() + b"\n")
@@ -190,7 +191,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Requests to the driver, which has heard of them when this is answered."""
         url = urlsplit(self.path)
-        if not self._is_for_this_machine() or not self._has_token():
+        if not self._is_for_this_machine():
+            self._answer(403, FOREIGN)
+            return
+        if not self._has_token():
             return
         if url.path == "/stop":
             self.server.control.stop_run()
@@ -209,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests are no lines for the terminal."""
 
     def _is_for_this_machine(self) -> bool:
-        """Refuses a page of a browser whose name was rebound to 127.0.0.1."""
+        """False for a page of a browser whose name was rebound to 127.0.0.1."""
         host = (self.headers.get("Host") or HOST).partition(":")[0]
         return host in (HOST, "localhost")
 

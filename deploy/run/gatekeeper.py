@@ -77,6 +77,7 @@ class Gatekeeper:
                 "first": version_name(result.candidate), "second": version_name(result.best),
                 "passed": result.has_passed, "score": round(result.score, 4), "games": result.games,
                 "step": candidate.weights.step, "seconds": round(candidate.seconds, 3),
+                **({"simulations": result.simulations} if result.simulations else {}),
                 "points": [list(points) for points in result.points]})
         verb = "passed" if result.has_passed else "did not pass"
         self._log(f"gate: version {result.candidate} {verb}: {result.score:.1%} of {result.games} games against "

@@ -23,7 +23,10 @@ def run_in_stages(config: Config, run_stage: Callable[[Config], tuple[dict[str, 
 
 
 def settle_network(config: Config) -> Config:
-    """The configuration with the network of the stage that the run is in; as it is without `run.grow`."""
+    """The configuration with the network of the stage that the run is in; as it is without `run.grow`.
+
+    What is saved of it has the stages that are still to come, so that it can be read as the configuration of a run.
+    """
     stages = read_stages(config.run.grow)
     directory = Path(config.run.dir)
     if not stages or not holds_run(directory):
@@ -37,7 +40,8 @@ def settle_network(config: Config) -> Config:
     stage = stages[reached[-1]]
     settled = replace_settings(config, network=replace(config.network, filters=stage.filters, blocks=stage.blocks))
     if isinstance(settled, ComposedConfig):
-        settled.unresolved = {**settled.unresolved, "network": asdict(settled.network)}
+        run = {**settled.unresolved["run"], "grow": config.run.grow[reached[-1] + 1:]}
+        settled.unresolved = {**settled.unresolved, "network": asdict(settled.network), "run": run}
     return settled
 
 

@@ -59,6 +59,14 @@ def queue_options(config: Config, *, takes_turns: bool) -> QueueOptions | None:
     return QueueOptions(reinforce.games, reinforce.max_lag, updates * reinforce.games)
 
 
+def games_of_turn(config: Config, actors: int) -> int:
+    """Games of an actor's round where playing and learning take turns: both colours, at most its part of an update.
+
+    So no game waits for a second update, but for the rest of a division.
+    """
+    return min(config.actors.games, 2 * -(-config.reinforce.games // (2 * actors)))
+
+
 def _files(config: Config) -> list[tuple[str, str]]:
     """Names of the files and of the settings that say where they come from."""
     if not config.reinforce.enabled:

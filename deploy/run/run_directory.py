@@ -34,6 +34,8 @@ _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack",
 # What decides the shapes of weights and rows, and which policies play in a run where they never change.
 _SHAPES = ("game", "network", "learner.targets", "value")
 _GROWING = ("network.filters", "network.blocks")  # where `run.grow` says how they change
+_OPTIMIZER = "learner.optimizer"
+_OPTIMIZER_FAMILIES = {"adamw": "adam"}  # those that have the same state
 # Settings that say nothing about a run.
 _NOT_KEPT = ("match", "records", "first", "second", "games", "file", "resume_from")
 # Differences that change nothing about the run, or only where it computes, which is said at each start.
@@ -78,6 +80,10 @@ class RunDirectory:
             self._lock.close()
             raise
 
+    def keep(self) -> None:
+        """Called as soon as something was played or learned: from now on no error removes the directory."""
+        self._is_new = False
+
     def close(self) -> None:
         """Unlocks the directory."""
         self._lock.close()  # which releases the lock
@@ -86,7 +92,7 @@ class RunDirectory:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """A start that is refused after all leaves no run directory, unless there was one."""
+        """A start that is refused before anything was played leaves no run directory, unless there was one."""
         if self._is_new and isinstance(error, UsageError):
             shutil.rmtree(self.path, ignore_errors=True)
         self.close()
@@ -127,11 +133,15 @@ class RunDirectory:
         changed = [key for key in sorted({*saved, *asked}) if saved.get(key) != asked.get(key)]
         changed = [key for key in changed if not _is_below(key, _UNREMARKABLE)]
         texts = {key: f"{key} {_show(saved, key)} -> {_show(asked, key)}" for key in changed}
-        fatal = [key for key in changed if _is_below(key, _SHAPES) and not (config.run.grow and key in _GROWING)]
+        fatal = [key for key in changed if _is_below(key, _SHAPES)
+                 and not (config.run.grow and key in _GROWING and asked[key] >= saved[key])]
+        optimizers = [_OPTIMIZER_FAMILIES.get(str(of.get(_OPTIMIZER)), of.get(_OPTIMIZER)) for of in (saved, asked)]
+        if optimizers[0] != optimizers[1] and kept_steps(self.path / "checkpoints"):
+            fatal.append(_OPTIMIZER)  # whose state is in the checkpoints
         if fatal:
             differences = ", ".join(texts[key] for key in fatal)
-            raise UsageError(f"run.dir={self.path} holds a run with another game, network, targets or policies "
-                             f"({differences}); choose another run.dir, or ask for what it was started with")
+            raise UsageError(f"run.dir={self.path} holds a run with another game, network, optimizer, targets or "
+                             f"policies ({differences}); choose another run.dir, or ask for what it was started with")
         if bool(saved.get("dataset.records")) != bool(asked.get("dataset.records")):
             kind = "finished games" if saved.get("dataset.records") else "its own games"
             raise UsageError(f"run.dir={self.path} holds a run that learns from {kind} (dataset.records); choose "
@@ -160,9 +170,21 @@ def is_running(directory: Path) -> bool:
 
 
 def _saved_tree(config: Config) -> dict[str, Any]:
-    tree = mask_tree(config.unresolved if isinstance(config, ComposedConfig) else asdict(config))
+    tree = asdict(config)
+    if isinstance(config, ComposedConfig):
+        tree = _with_texts(tree, dict(config.unresolved))
+    tree = mask_tree(tree)
     assert isinstance(tree, dict)
     return {key: value for key, value in tree.items() if key not in _NOT_KEPT}
+
+
+def _with_texts(resolved: Any, unresolved: Any) -> Any:
+    """The tree as it was asked for, with interpolations in texts alone: who reads it needs the values of the others."""
+    if isinstance(unresolved, dict):
+        values = resolved if isinstance(resolved, dict) else {}
+        return {key: _with_texts(values.get(key, value), value) for key, value in unresolved.items()}
+    is_interpolated = isinstance(unresolved, str) and "${" in unresolved
+    return resolved if is_interpolated and not isinstance(resolved, str) else unresolved
 
 
 def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

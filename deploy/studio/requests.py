@@ -9,8 +9,10 @@ from shusaku.common.suggestions import nearest
 from shusaku.deploy.studio.table import ENGINE, HUMAN
 from shusaku.deploy.studio.temperature import HIGH, LOW
 
-MAX_FILE = 4 << 20  # characters, in base64, of a file that is opened
+MAX_FILE = 3 << 20  # bytes of a file that is opened
+MAX_DATA = MAX_FILE // 3 * 4  # characters of it, in base64
 MAX_POSITION = 4096  # of a position
+MOST_THREADS = 256  # as of engine.threads
 
 
 class BadRequest(ValueError):
@@ -45,19 +47,19 @@ _PLY = Field(int, 0, 1 << 20)
 _SIDE = Field(str, choices=(HUMAN, ENGINE))
 _POSITION = Field(str, high=MAX_POSITION)
 _FLAG = Field(bool)
-NOTATIONS = ("sgf", "pgn", "kif", "csa", "jsonl")
+NOTATIONS = ("sgf", "pgn", "kifu", "csa", "jsonl")  # the endings of the files: what a page saves is in UTF-8
 
 REQUESTS: Mapping[str, Mapping[str, Field]] = {
     "new": {"first": _SIDE, "second": _SIDE, "position": _POSITION},
-    "play": {"action": Field(int, 0, (1 << 16) - 1)},
+    "play": {"action": Field(int, 0, (1 << 16) - 1), "ply": _PLY},
     "undo": {},
     "go_to": {"ply": _PLY},
     "resign": {},
     "sides": {"first": _SIDE, "second": _SIDE},
-    "settings": {"simulations": Field(int, 1, 1 << 20), "threads": Field(int, 1, 64),
+    "settings": {"simulations": Field(int, 1, 1 << 20), "threads": Field(int, 1, MOST_THREADS),
                  "temperature": Field(float, LOW, HIGH), "analyse": _FLAG},
     "review": {},
-    "open": {"name": Field(str, high=255), "data": Field(str, high=MAX_FILE)},
+    "open": {"name": Field(str, high=255), "data": Field(str, high=MAX_DATA)},
     "save": {"notation": Field(str, choices=NOTATIONS)},
     "see": {"position": _POSITION},
     "watch": {"winner": Field(str, choices=("", "first", "second", "draw")),

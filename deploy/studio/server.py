@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from shusaku.common.errors import UsageError
-from shusaku.deploy.studio.requests import MAX_FILE
+from shusaku.deploy.studio.requests import MAX_DATA
 from shusaku.deploy.studio.studio import Studio, Viewer
 
 WEB = Path(__file__).resolve().parent / "web"
@@ -63,7 +63,7 @@ class Site:
         """The socket of a page."""
         if len(self._sockets) >= MOST_VIEWERS:
             return web.Response(status=503, text=f"{MOST_VIEWERS} pages are open already\n")
-        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_SECONDS, max_msg_size=MAX_FILE + 4096)
+        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_SECONDS, max_msg_size=MAX_DATA + 4096)
         self._sockets.add(socket)
         try:
             await socket.prepare(request)
@@ -166,7 +166,8 @@ def _hostname(host: str) -> str:
 
 
 def _is_same(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(), token.encode())
+    """`given` is of a header, in which bytes that are no UTF-8 are surrogates."""
+    return hmac.compare_digest(given.encode(errors="surrogateescape"), token.encode())
 
 
 def _read_files() -> dict[str, tuple[bytes, str]]:

@@ -21,12 +21,12 @@ from shusaku.common._core import Game
 from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.search import Evaluate
 from shusaku.deploy.records.files import read_records, write_records
-from shusaku.deploy.run.control_client import ControlClient, ControlUnavailable
 from shusaku.deploy.studio.boards import describe_game
 from shusaku.deploy.studio.curves import Runs
 from shusaku.deploy.studio.feed import Filters, GameFeed
 from shusaku.deploy.studio.planes import describe_input
-from shusaku.deploy.studio.requests import NOTATIONS, BadRequest, parse_request
+from shusaku.deploy.studio.requests import MAX_FILE, MOST_THREADS, NOTATIONS, BadRequest, parse_request
+from shusaku.deploy.studio.run_status import read_status
 from shusaku.deploy.studio.table import Settings, Table, TableError
 
 TICK_SECONDS = 0.02  # between looks at a search
@@ -113,7 +113,7 @@ class Studio:
         viewer.post("hello", {
             "title": self._title, "notes": self._notes, "has_weights": self._table is not None,
             "has_run": self._run is not None, "game": describe_game(self._game) if self._game else None,
-            "cores": len(os.sched_getaffinity(0)), "notations": NOTATIONS,
+            "cores": min(len(os.sched_getaffinity(0)), MOST_THREADS), "notations": NOTATIONS, "max_file": MAX_FILE,
         })
         if self._table is not None:
             viewer.post("table", await self._on_table(self._table.state))
@@ -136,6 +136,8 @@ class Studio:
         except REFUSALS as error:
             text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
             viewer.post("error", {"request": name, "text": " ".join(text.split())[:600]})
+            if self._table is not None and name not in self._requests:  # the page shows what it asked for
+                viewer.post("table", await self._on_table(self._table.state))
 
     # --- Play --------------------------------------------------------------------------------------------------------
 
@@ -145,7 +147,7 @@ class Studio:
             raise TableError("there are no weights to play with; give checkpoint=…")
         calls: dict[str, Callable[[], None]] = {
             "new": lambda: table.new((fields["first"], fields["second"]), fields["position"]),
-            "play": lambda: table.play(fields["action"]),
+            "play": lambda: table.play(fields["action"], fields["ply"]),
             "undo": table.undo, "resign": table.resign, "review": table.review,
             "go_to": lambda: table.go_to(fields["ply"]),
             "sides": lambda: table.set_sides((fields["first"], fields["second"])),
@@ -270,24 +272,13 @@ class Studio:
                 await self._look_at_status(watching + learning)
 
     async def _look_at_status(self, viewers: list[Viewer]) -> None:
+        run = self._run
+        assert run is not None
         if time.monotonic() - self._status_at >= STATUS_SECONDS:
             self._status_at = time.monotonic()
-            self._status = await self._on_reader(self._read_status)
+            self._status = await self._on_reader(lambda: read_status(run))
         for viewer in viewers:
             viewer.post("run", self._status)
-
-    def _read_status(self) -> dict[str, Any]:
-        """What the driver says of itself; only whether it runs if it does not answer."""
-        assert self._run is not None
-        try:
-            client = ControlClient.of(self._run)
-            content = json.loads(client.status() or b"{}") if client else {}
-        except (ControlUnavailable, ValueError):
-            content = {}
-        shown = content.get("status", {})
-        kept = ("activity", "step", "version", "games", "rows_seen", "seconds", "minutes", "limit", "troubles",
-                "games_per_hour", "steps_per_second", "searches_per_second", "window_rows", "window_size")
-        return {"is_running": bool(content), **{name: shown[name] for name in kept if name in shown}}
 
     def _known_feed(self) -> GameFeed:
         if self._feed is None:

@@ -15,7 +15,7 @@ from shusaku.actors.analysis.analysis import Limits, Report
 from shusaku.common._core import Game, Position
 from shusaku.deploy.records.game_record import GameRecord, Move
 from shusaku.deploy.studio.boards import describe_position, describe_result, players
-from shusaku.deploy.studio.temperature import move_probabilities
+from shusaku.deploy.studio.temperature import ARGMAX_BELOW, move_probabilities
 
 HUMAN, ENGINE = "human", "engine"
 SHOWN_MOVES = 12  # of a report, with their variations
@@ -103,24 +103,38 @@ class Table:
         self._begin(start)
         self._follow()
 
-    def play(self, action: int) -> None:
-        """Plays at the cursor; later moves are dropped."""
+    def play(self, action: int, ply: int | None = None) -> None:
+        """Plays at the cursor; later moves are dropped.
+
+        `ply`: the cursor as the page shows it; None: as it is now.
+        """
         position = self.position
-        if action not in position.legal_actions or self._is_resigned:
-            raise TableError("the game is over" if position.is_terminal or self._is_resigned else
-                             f"action {action} is not legal here")
+        if position.is_terminal or self._is_resigned:
+            raise TableError("the game is over")
+        if ply not in (None, self.ply):
+            raise TableError(f"the move was meant for ply {ply}, and the game is at ply {self.ply} now: look at the "
+                             "board again")
+        if self._is_live and self.sides[position.to_play] == ENGINE:
+            raise TableError("the engine is to move: undo, or change the sides")
+        if action not in position.legal_actions:
+            raise TableError(f"action {action} is not legal here")
         self._stop()
         self._play(action)
         self._follow()
 
     def undo(self) -> None:
-        """Takes back moves until a human is to move again; at least one."""
+        """Takes back moves until a human is to move again, at least one; or only that a human gave up."""
+        if not self._is_live:
+            raise TableError("undo at the last move of the game: go to its end, or play another move here")
+        if self._resigned is None and self.ply == 0:
+            raise TableError("there is no move to take back")
         self._stop()
-        self._resigned = None
-        while self.ply > 0:
+        self._opened = None
+        resigned, self._resigned = self._resigned, None
+        has_move_to_cut = resigned is None or self.sides[resigned] == ENGINE  # which would give up again at once
+        while has_move_to_cut and self.ply > 0:
             self._cut(self.ply - 1)
-            if self.sides.count(HUMAN) != 1 or self.sides[self.position.to_play] == HUMAN:
-                break
+            has_move_to_cut = self.sides.count(HUMAN) == 1 and self.sides[self.position.to_play] == ENGINE
         self._follow()
 
     def go_to(self, ply: int) -> None:
@@ -130,14 +144,13 @@ class Table:
         self._follow()
 
     def resign(self) -> None:
-        """The player to move gives up."""
+        """The human gives up; the player to move if both sides are humans, or none is."""
         if self.position.is_terminal or self._is_resigned:
             raise TableError("the game is over")
-        if self.ply < len(self.actions):
+        if not self._is_live:
             raise TableError("resign at the last move of the game")
         self._stop()
-        self._resigned = self.position.to_play
-        self._follow()
+        self._give_up(self.sides.index(HUMAN) if self.sides.count(HUMAN) == 1 else self.position.to_play)
 
     def set_sides(self, sides: tuple[str, str]) -> None:
         """Who plays whom from now on."""
@@ -147,9 +160,11 @@ class Table:
 
     def change(self, settings: Settings) -> None:
         """Takes new settings; another number of threads opens the engine anew."""
+        # before anything stops: it may be refused
+        is_other = settings.threads != self._engine.threads
+        engine = self._open_engine(settings.threads) if is_other else self._engine
         self._stop()
-        if settings.threads != self._engine.threads:
-            engine = self._open_engine(settings.threads)
+        if is_other:
             self._engine.analysis.close()
             self._engine = engine
         self.settings = replace(settings, threads=self._engine.threads)
@@ -160,6 +175,9 @@ class Table:
         if not self.actions:
             raise TableError("there is no move to review: play or open a game first")
         self._stop()
+        first, second = (self._engine.name if side == ENGINE else name
+                         for side, name in zip(self.sides, self.names, strict=True))
+        self.names = (first, second)  # of those that have played it
         self.sides = [HUMAN, HUMAN]
         self.ply, self._is_reviewing = 0, True
         self._follow()
@@ -189,16 +207,19 @@ class Table:
         if record.ended_by == "resignation" and record.outcome and not self.position.is_terminal:
             self._resigned = 0 if record.outcome < 0 else 1
         self.ply = 0
+        self._opened = record
         self._follow()
 
     def record(self) -> GameRecord:
-        """The game with the values of its positions."""
+        """The game with the values of its positions; all that its file said as long as its moves are the same."""
         position = self._start.copy()
         moves = []
         for action, value in zip(self.actions, self.values, strict=False):
             mover_value = None if value is None else value if position.to_play == 0 else -value
             moves.append(Move(action, position.to_move(action), value=mover_value))
             position.play(action)
+        if self._opened is not None:
+            return replace(self._opened, moves=tuple(map(_with_value, self._opened.moves, moves)))
         outcome, score, ended_by = None, None, ""
         if position.is_terminal:
             sign = 1 if position.to_play == 0 else -1
@@ -226,7 +247,7 @@ class Table:
         report = self._engine.analysis.report()
         self._take(report)
         if purpose == "move" and report.resigns:
-            self.resign()
+            self._give_up(self.position.to_play)
         elif purpose == "move":
             self._play(self._choose())
             self._follow()
@@ -307,6 +328,7 @@ class Table:
         self.values: list[float | None] = [None]
         self.ply = 0
         self._resigned = None
+        self._opened: GameRecord | None = None  # the file that the game is from, while its moves are the same
         self._is_reviewing = False
         self._take_end()
 
@@ -315,7 +337,8 @@ class Table:
         self.ply = ply
 
     def _play(self, action: int) -> None:
-        self._resigned = None if self.ply < len(self.actions) else self._resigned
+        self._resigned = self._resigned if self._is_live else None
+        self._opened = None
         self._cut(self.ply)
         position = self.position.copy()
         self._texts.append(position.to_move(action))
@@ -326,6 +349,10 @@ class Table:
         self.ply += 1
         self._take_end()
 
+    def _give_up(self, player: int) -> None:
+        self._resigned, self._opened = player, None
+        self._follow()
+
     def _take_end(self) -> None:
         """The value of a game that is over is its result."""
         position = self._positions[-1]
@@ -333,8 +360,13 @@ class Table:
             self.values[-1] = float(position.outcome * (1 if position.to_play == 0 else -1))
 
     @property
+    def _is_live(self) -> bool:
+        """Whether the cursor is at the last move."""
+        return self.ply == len(self.actions)
+
+    @property
     def _is_resigned(self) -> bool:
-        return self._resigned is not None and self.ply == len(self.actions)
+        return self._resigned is not None and self._is_live
 
     def _follow(self) -> None:
         """Begins the search that the position at the cursor asks for."""
@@ -345,17 +377,17 @@ class Table:
             if self._is_reviewing:
                 self._review_next()
             return
-        is_live = self.ply == len(self.actions)
         if self._is_reviewing:
             purpose = "review"
-        elif is_live and self.sides[position.to_play] == ENGINE:
+        elif self._is_live and self.sides[position.to_play] == ENGINE:
             purpose = "move"
         elif self.settings.analyse:
             purpose = "analysis"
         else:
             return
         self._engine.analysis.set_position(position)
-        self._engine.analysis.start(Limits(simulations=self.settings.simulations))
+        is_sampled = purpose == "move" and self.settings.temperature >= ARGMAX_BELOW  # from all the visits
+        self._engine.analysis.start(Limits(simulations=self.settings.simulations, to_the_end=is_sampled))
         self._purpose = purpose
 
     def _stop(self) -> None:
@@ -404,6 +436,11 @@ class Table:
         if self._positions[-1].is_terminal:
             return describe_result(self.game, self._positions[-1])
         return "" if self._resigned is None else f"{players(self.game.name)[1 - self._resigned]} wins by resignation"
+
+
+def _with_value(move: Move, searched: Move) -> Move:
+    """A move of a file; a search of ours stands in place of the file's, whose shares are not of that value."""
+    return move if searched.value is None else replace(move, value=searched.value, policy=())
 
 
 def _rounded(value: float | None) -> float | None:

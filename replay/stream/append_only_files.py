@@ -1,8 +1,10 @@
 """Repairs what can be repaired without a loss in the append-only files of a server that does not run.
 
 A manifest names the files: a base, which is a snapshot, and increments, which are read after it in their order.  It
-follows from the names of the files, so it can be made again.  Zeros at the end of an increment are what a power cut
-leaves.  An increment that is missing is made again without content: the driver counts the games that it held.
+follows from the names of the files, so it can be made again.  A newer base that it does not name is of a rewrite that
+was about to name it: the server goes by the files before it, and the next rewrite replaces it.  Zeros at the end of an
+increment are what a power cut leaves.  An increment that is missing is made again without content: the driver counts
+the games that it held.
 """
 
 import re
@@ -65,11 +67,13 @@ def _read_manifest(path: Path) -> list[tuple[str, int, str]] | None:
         return None
     found = [_LINE.fullmatch(line) for line in lines if line]
     entries = [(match[1], int(match[2]), match[3]) for match in found if match]
-    on_disk = {name for name, _, _ in _files(path.parent)}
+    names = {name for name, _, _ in entries}
+    newest_base = max((number for _, number, kind in entries if kind == "b"), default=1 << 62)
+    unnamed = [(number, kind) for name, number, kind in _files(path.parent) if name not in names]
     kinds = [kind for _, _, kind in entries]
     is_whole = len(entries) == len(found) and lines[-1] == "" and kinds.count("b") <= 1 and "i" in kinds
     is_good = is_whole and all(_matches(*entry) for entry in entries)
-    return entries if is_good and on_disk <= {name for name, _, _ in entries} else None
+    return entries if is_good and all(kind == "b" and number > newest_base for number, kind in unnamed) else None
 
 
 def _matches(name: str, number: int, kind: str) -> bool:

@@ -10,6 +10,7 @@ import msgpack
 import pytest
 
 from shusaku.actors.actor_loop import CHECK_GAMES, CHECK_SECONDS, ActorLoop
+from shusaku.actors.open_games import OpenGames
 from shusaku.common.messages import Control, GameRecord, Weights
 
 
@@ -135,6 +136,36 @@ def test_a_full_queue_stops_playing_and_loses_nothing(parts: Parts) -> None:
     until(lambda: player.steps > before + 3)
     running.end()
     assert writer.taken == list(range(1, player.steps + 1))
+
+
+class Saves:
+    """Counts how often open games could have been saved."""
+
+    def __init__(self) -> None:
+        self.offers = 0
+
+    def restore(self) -> bool:
+        return True
+
+    def save_if_due(self) -> None:
+        self.offers += 1
+
+    def save(self) -> None:
+        pass
+
+    def metrics(self) -> dict[str, int | float | str]:
+        return {}
+
+
+def test_an_actor_that_only_pauses_saves_its_open_games() -> None:
+    """Else they are dropped after a few actors that ended before they played: saves alone show that games are sound."""
+    player, writer, saves = Player(), Writer(), Saves()
+    writer.control = Control(throttle=True, epoch=3)
+    running = Running(ActorLoop(player, writer, lambda w: None, epoch=3, open_games=cast(OpenGames, saves)))
+    running.loop.set_ready()
+    until(lambda: saves.offers > 1)
+    running.end()
+    assert player.steps == 0
 
 
 class Clocked:

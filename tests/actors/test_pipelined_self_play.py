@@ -153,3 +153,27 @@ def test_groups_of_neighbouring_seeds_are_disjoint(seed: int, distance: int) -> 
     seeds = {group_seed(seed, 0), group_seed(seed, 1), group_seed(other, 0), group_seed(other, 1)}
     assert len(seeds) == (2 if distance == 0 else 4)
     assert not {seed, other} & seeds
+
+
+def stream(seed: int, index: int) -> int:
+    """Of the games at this place of a batch: `combine` of common/core/games/game.h."""
+    mixed = (seed + 0x9E3779B97F4A7C15 * (index + 1)) % 2**64
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % 2**64
+    return mixed ^ (mixed >> 31)
+
+
+@pytest.mark.parametrize("games", [8, 64, 1025, 3072])
+def test_no_two_games_have_the_same_random_numbers(games: int) -> None:
+    sizes = group_games(games)
+    streams = {stream(group_seed(5, group), index) for group, size in enumerate(sizes) for index in range(size)}
+    assert len(streams) == games
+
+
+def test_no_game_is_played_twice() -> None:
+    search = PuctConfig(simulations=12, cache=512, symmetries=False)
+    player = PipelinedSelfPlay(Game("connect_four"), search, SELF_PLAY, Split(Game("connect_four")), games=16, seed=5,
+                               identity=WHO)
+    played = [tuple(record.actions.tolist()) for _ in range(2000) for record in player.step()]
+    assert len(played) > 40
+    assert len(set(played)) == len(played)

@@ -91,8 +91,9 @@ class Analysis : public AnyAnalysis {
   void set_position_to(const Position& position) {
     const std::lock_guard lock(mutex_);
     check_idle("set_position");
-    if (!search_.follow(position)) search_.begin(position);
-    clear_heads();
+    const int plies = search_.follow(position);
+    if (plies < 0) search_.begin(position);
+    if (plies != 0) clear_heads();
   }
 
   void advance(Action action) final {
@@ -116,7 +117,8 @@ class Analysis : public AnyAnalysis {
     check_idle("start");
     limits_ = limits;
     const bool is_counted = limits.simulations >= 0;
-    search_.set_limits(is_counted ? limits.simulations : std::numeric_limits<std::int64_t>::max() / 2, limits.actions);
+    const std::int64_t limit = is_counted ? limits.simulations : std::numeric_limits<std::int64_t>::max() / 2;
+    if (search_.set_limits(limit, limits.actions)) clear_heads();
     kept_ = search_.simulations();
     begin_ = Clock::now();
     ended_.clear(), reason_.clear();

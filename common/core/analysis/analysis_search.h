@@ -89,21 +89,7 @@ class AnalysisSearch final : public GrowingSearch<G, GrowingNode> {
   int num_pending() const { return num_waiting_; }
   bool has_virtual_loss() const { return false; }
 
-  // All that may be searched is proven.
-  bool is_proven() const {
-    const GrowingNode& root = tree_[tree_.root()];
-    if (root.proof) return true;
-    if (!is_restricted_) return false;
-    size_t allowed = 0, proven = 0;
-    for (char is_allowed : is_allowed_) allowed += size_t(is_allowed);
-    bool has_win = false;
-    tree_.for_children(root, [&](std::uint32_t, const GrowingNode& child) {
-      if (!is_allowed_[child.edge] || !child.proof) return;
-      ++proven;
-      has_win = has_win || child.result_for_mover() == 1;
-    });
-    return has_win || proven == allowed;
-  }
+  bool is_proven() const { return this->proven_result().has_value(); }
 
   // One thread's leaves, and the paths to them.
   struct Worker {
@@ -153,7 +139,7 @@ class AnalysisSearch final : public GrowingSearch<G, GrowingNode> {
 
  private:
   bool is_over() const {
-    return has_evaluation() && (simulations_ + num_waiting_ >= limit_ || tree_[tree_.root()].proof);
+    return has_evaluation() && (simulations_ + num_waiting_ >= limit_ || this->proven_result());
   }
 
   // From the root to a node without evaluation, or to a terminal or proven one.

@@ -3,8 +3,10 @@
 // analysis_search.h, alphago_search.h.  The caller makes sure that one thread at a time is in here.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,31 +62,37 @@ class GrowingSearch {
     set_root(next);
   }
 
-  // Whether `position` lies a few moves below the root along visited children; then it is the root now.
-  bool follow(const Position& position) {
-    if (!has_transposition_key(*rules_)) return false;
+  // Makes `position` the root if it lies a few moves below the root along visited children; how many, or -1: it does not.
+  int follow(const Position& position) {
+    if (!has_transposition_key(*rules_)) return -1;
     const int plies = rules_->ply(position) - rules_->ply(root_);
-    if (plies < 0 || plies > kPliesFollowed) return false;
+    if (plies < 0 || plies > kPliesFollowed) return -1;
     std::vector<Action> moves;
     int looked_at = 0;
-    if (!find(position, root_, tree_.root(), plies, moves, looked_at)) return false;
+    if (!find(position, root_, tree_.root(), plies, moves, looked_at)) return -1;
     for (Action action : moves) advance(action);
-    return true;
+    return plies;
   }
 
   // `simulations` in all, those in the tree included; `allowed`: the only actions that are searched at the root, all if
-  // empty.
-  void set_limits(std::int64_t simulations, const std::vector<Action>& allowed) {
+  // empty.  A tree that says nothing of them is forgotten: its root is proven by other actions, or was searched without
+  // some of these (KataGo clears its search, too: Search::setAvoidMoveUntilByLoc).  Whether it was.
+  bool set_limits(std::int64_t simulations, const std::vector<Action>& allowed) {
     limit_ = simulations;
     is_allowed_.assign(root_actions_.size(), allowed.empty());
     for (size_t i = 0; i < root_actions_.size(); ++i)
       for (Action action : allowed)
         if (root_actions_[i] == action) is_allowed_[i] = true;
     is_restricted_ = !allowed.empty();
+    bool forgets = is_restricted_ && tree_[tree_.root()].proof && !proven_result();
+    for (size_t i = 0; i < is_allowed_.size(); ++i) forgets = forgets || (is_allowed_[i] && !was_allowed_[i]);
+    if (forgets) tree_.clear();
+    was_allowed_ = is_allowed_;
     simulations_ = 0;
     tree_.for_children(tree_[tree_.root()], [&](std::uint32_t, const Node& child) {
       if (is_allowed_[child.edge]) simulations_ += child.visits;
     });
+    return forgets;
   }
 
   Path new_path() const {
@@ -96,6 +104,20 @@ class GrowingSearch {
   std::int64_t simulations() const { return simulations_; }
   std::int64_t simulations_left() const { return limit_ - simulations_; }
   std::size_t bytes() const { return tree_.bytes(); }
+
+  // The result of best play with the actions that may be searched, if that is proven.
+  std::optional<int> proven_result() const {
+    const Node& root = tree_[tree_.root()];
+    if (!is_restricted_) return root.proof ? std::optional(root.result()) : std::nullopt;
+    int best = -1;
+    std::ptrdiff_t proven = 0;
+    tree_.for_children(root, [&](std::uint32_t, const Node& child) {
+      if (!is_allowed_[child.edge] || !child.proof) return;
+      best = std::max(best, child.result_for_mover()), ++proven;
+    });
+    const bool are_all_proven = proven > 0 && proven == std::count(is_allowed_.begin(), is_allowed_.end(), 1);
+    return best == 1 || are_all_proven ? std::optional(best) : std::nullopt;
+  }
 
   // Whether the visits of `left` more simulations cannot change the move to play.  What they might prove is not known.
   bool is_decided(double left) const {
@@ -120,8 +142,12 @@ class GrowingSearch {
     RootReport r;
     SearchResult result;
     std::vector<double> squares;
-    r.value = rules_->is_terminal(root_) ? float(rules_->outcome(root_)) : mean_value(root);
-    r.simulations = std::max(0, visits_below(root));
+    const std::optional<int> proven = proven_result();
+    r.value = rules_->is_terminal(root_) ? float(rules_->outcome(root_))
+              : proven                   ? float(*proven)
+              : is_restricted_           ? value_of_allowed(root)
+                                         : mean_value(root);
+    r.simulations = is_restricted_ ? simulations_ : std::max(0, visits_below(root));
     const size_t count = root_actions_.size();
     r.actions = result.actions = root_actions_;
     r.visits.assign(count, 0);
@@ -130,7 +156,7 @@ class GrowingSearch {
     r.variations.resize(count), r.variation_visits.resize(count);
     for (size_t i = 0; i < count; ++i) r.variations[i] = {int(root_actions_[i])}, r.variation_visits[i] = {0};
     constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
-    result.proven_value = root.proof ? float(root.result()) : kUnknown;
+    result.proven_value = proven ? float(*proven) : kUnknown;
     result.proven_values.assign(count, kUnknown);
     if (root.is_expanded()) read_priors(root, r.priors);
     tree_.for_children(root, [&](std::uint32_t at, const Node& child) {
@@ -155,6 +181,16 @@ class GrowingSearch {
   virtual int visits_below(const Node& node) const = 0;  // of all children together
   virtual bool is_kept(const Node& node) const = 0;      // as a root, rather than made anew
   virtual bool has_bounds() const { return true; }       // lower confidence bounds of values
+
+  // The mean over the children that may be searched; the root's if none was.
+  float value_of_allowed(const Node& root) const {
+    double sum = 0, visits = 0;
+    tree_.for_children(root, [&](std::uint32_t, const Node& child) {
+      if (is_allowed_[child.edge] && child.visits > 0)
+        sum += double(value_for_mover(child)) * child.visits, visits += child.visits;
+    });
+    return visits > 0 ? float(sum / visits) : mean_value(root);
+  }
 
   float value_for_mover(const Node& child) const {  // visited
     if (child.proof) return float(child.result_for_mover());
@@ -208,7 +244,8 @@ class GrowingSearch {
   GrowingTree<Node> tree_;
   Position root_{};
   std::vector<Action> root_actions_;
-  std::vector<char> is_allowed_;  // of the root's actions
+  std::vector<char> is_allowed_;   // of the root's actions
+  std::vector<char> was_allowed_;  // when its visits were made
   bool is_restricted_ = false;
   std::int64_t limit_ = 0, simulations_ = 0;  // of the actions that may be searched
   int num_waiting_ = 0;                       // paths
@@ -220,6 +257,7 @@ class GrowingSearch {
     root_ = position;
     root_actions_.resize(size_t(rules_->max_legal_actions()));
     root_actions_.resize(rules_->is_terminal(root_) ? 0 : size_t(rules_->legal_actions(root_, root_actions_.data())));
+    was_allowed_.assign(root_actions_.size(), 1);
     set_limits(limit_, {});
   }
 
@@ -278,6 +316,8 @@ class GrowingSearch {
     if (result.actions.empty()) return;
     std::vector<float> weights;
     visit_weights(result, weights);
+    for (size_t i = 0; i < weights.size(); ++i)
+      if (!is_allowed_[i]) weights[i] = 0;
     keep_best_proven(result, weights);
     for (size_t i = 0; i < weights.size(); ++i)
       if (!is_allowed_[i]) weights[i] = -1;

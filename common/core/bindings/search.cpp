@@ -207,8 +207,10 @@ int select_attached(PyGameBatch& py, std::uint32_t version) {
 
 void encode_attached(PyGameBatch& py) {
   Attached& a = attached(py);
-  nb::gil_scoped_release nogil;
   const Leaves& l = py.batch->leaves();
+  require(size_t(l.count) <= std::visit([](auto& inputs) { return inputs.shape(0); }, a.inputs),
+          "more leaves than the attached inputs have rows");
+  nb::gil_scoped_release nogil;
   std::visit(
       [&](auto& inputs) {
         expand_rows(py.rules->shape(), l.packed.data(), l.uniform.data(), size_t(l.count), inputs.data());
@@ -293,7 +295,10 @@ void bind_search(nb::module_& m) {
       .def(
           "variation",
           [](PySearchBatch& b, int index, int edge) {
-            const auto actions = b.batch->variation(checked_index(b, index), edge);
+            const int edges = int(b.batch->result_so_far(checked_index(b, index)).actions.size());
+            require(0 <= edge && edge < edges, "edge " + std::to_string(edge) + ": the root has " +
+                                                   std::to_string(edges) + " with an evaluation");
+            const auto actions = b.batch->variation(index, edge);
             return std::vector<int>(actions.begin(), actions.end());
           },
           "index"_a, "edge"_a)
@@ -345,7 +350,12 @@ void bind_search(nb::module_& m) {
              return nb::bytes(bytes.data(), bytes.size());
            })
       .def(
-          "restore", [](PyGameBatch& b, nb::bytes bytes) { b.batch->restore({bytes.c_str(), bytes.size()}); },
+          "restore",
+          [](PyGameBatch& b, nb::bytes bytes) {
+            require(b.batch->leaves().count == 0,
+                    "leaves wait for an evaluation: call expand_and_backup() before restore()");
+            b.batch->restore({bytes.c_str(), bytes.size()});
+          },
           "snapshot"_a)
       .def("open_game", &open_game, "index"_a)
       .def("resume", &resume, "index"_a, "record"_a, nb::kw_only(), "komi"_a = kNoKomi, "policy_plies"_a = 0,

@@ -192,6 +192,7 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// Seeds beside each other must not be made by adding: combine(a + 0x9E37..., b - 1) is combine(a, b).
 constexpr std::uint64_t combine(std::uint64_t a, std::uint64_t b) { return mix64(a + 0x9E3779B97F4A7C15ull * (b + 1)); }
 
 }  // namespace shusaku

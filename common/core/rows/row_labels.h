@@ -108,7 +108,8 @@ inline double coin_surprise(double p, double q) {
 }
 
 // out [T]: how often each row is sampled compared with the average row of its game; only rows with weight have one, and
-// over them it averages 1 (KataGo: cpp/program/play.cpp, policySurpriseDataWeight and valueSurpriseDataWeight).
+// over them, weighed so, it averages 1 (KataGo: cpp/program/play.cpp, policySurpriseDataWeight and
+// valueSurpriseDataWeight).
 //
 //     w_i = 1 - a - b + a k_i / mean k + b s_i / mean s
 //
@@ -118,12 +119,13 @@ inline double coin_surprise(double p, double q) {
 inline void sampling_weights(const RecordView& r, Players players, const LabelOptions& o, int cells, float* out) {
   const size_t plies = r.actions.size();
   short_term_values(r, players, o, 1 + 0.016f * float(cells), out, 1);
-  double rows = 0, policy = 0, value = 0;
+  double rows = 0, policy = 0, value = 0;  // sums over the rows, each times its weight
   auto policy_surprise = [&](size_t t) { return std::max(0., double(r.surprise[t])); };
   for (size_t t = 0; t < plies; ++t) {
     out[t] = float(coin_surprise(out[t], for_first(r.raw_values[t], players[t])));
-    if (r.row_weight[t] <= 0) continue;
-    ++rows, policy += policy_surprise(t), value += out[t];
+    const double weight = r.row_weight[t];
+    if (weight <= 0) continue;
+    rows += weight, policy += weight * policy_surprise(t), value += weight * double(out[t]);
   }
   const double a = policy > 0 ? o.policy_surprise : 0,
                b = rows > 0 ? o.value_surprise * std::min(1., value / rows / 0.01) : 0;

@@ -96,7 +96,10 @@ inline std::uint64_t checksum(std::string_view bytes) {
   return hash;
 }
 
-// A snapshot: a checksum, a hash of everything that the snapshot's meaning depends on, and what `write` writes.
+constexpr int kSnapshotFormat = 1;  // grows when a snapshot's bytes mean something else
+
+// A snapshot: a checksum, a fingerprint, and what `write` writes.  The fingerprint is a hash of what the meaning of these
+// bytes depends on, but for the parameters of the game, which actors/self_play.py compares.
 template <class Write>
 std::string sealed(std::uint64_t fingerprint, Write write) {
   Writer games;
@@ -513,7 +516,8 @@ class GameBatch final : public AnyGameBatch {
       c.outcome = game.loser == 0 ? -1 : 1;
     } else {
       take_result(*rules_, game.position, c);
-      if (resign_.is_on() && !game.may_resign)
+      // A draw by the limit of plies says nothing of who could have won.
+      if (resign_.is_on() && !game.may_resign && !(c.is_cut_off && c.outcome == 0))
         measure_resignation(c.outcome > 0   ? game.lowest[0]
                             : c.outcome < 0 ? game.lowest[1]
                                             : std::min(game.lowest[0], game.lowest[1]));
@@ -553,7 +557,8 @@ class GameBatch final : public AnyGameBatch {
     const SearchOptions& o = options_;
     const std::string text =
         name_of(*rules_) + " " + o.policy + " " + o.gumbel_interior + " " + std::to_string(games_.size()) + " " +
-        std::to_string(seed_) + " " + std::to_string(sizeof(Position)) + " " + std::to_string(o.simulations) + " " +
+        std::to_string(seed_) + " " + std::to_string(kSnapshotFormat) + " " + std::to_string(sizeof(Node)) + " " +
+        std::to_string(sizeof(Position)) + " " + std::to_string(o.simulations) + " " +
         std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "") + (o.graph ? " graph" : "") +
         (o.solved_empties ? " solved " + std::to_string(o.solved_empties) : "") + " " +
         std::to_string(self_play_.cheap_simulations);

@@ -96,6 +96,7 @@ class LeafBatch {
   }
 
   int num_leaves() const { return num_leaves_; }
+  int search_of(int leaf) const { return leaf_search_[size_t(leaf)]; }
 
   // The first row of this leaf, and the symmetry through which it is seen.
   int first_row(int leaf) const { return leaf * rows_per_leaf_; }

@@ -48,11 +48,13 @@ class SearchBatch : public AnySearchBatch {
   int size() const final { return int(searches_.size()); }
 
   void begin_at(int index, const Position& position, std::uint64_t seed) {
+    take_back_leaves();
     searches_[size_t(index)].begin(position, seed, {options_.simulations, true});
     states_[size_t(index)] = State::kRunning;
   }
 
   const Leaves& select(std::uint32_t version) final {
+    take_back_leaves();
     batch_.clear(version);
     for (int index = 0; index < size(); ++index) {
       if (states_[size_t(index)] != State::kRunning) continue;
@@ -88,6 +90,13 @@ class SearchBatch : public AnySearchBatch {
         [](int, int) {});
     if (!is_finite)
       throw std::invalid_argument("the network answered with a number that is not finite; use other weights");
+  }
+
+  // Leaves whose evaluation has failed wait in vain: their searches will select them again.
+  void take_back_leaves() {
+    for (int leaf = 0; options_.leaves > 1 && leaf < batch_.num_leaves(); ++leaf)
+      searches_[size_t(batch_.search_of(leaf))].resume(parked_[size_t(leaf)]);
+    batch_.clear(0);
   }
 
   bool is_done() const final {

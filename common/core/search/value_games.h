@@ -43,6 +43,10 @@ class ValueGames final : public AnyGameBatch {
       throw std::invalid_argument("search.policy=" + options.policy +
                                   ": games for a value network are played by policies without a search; use "
                                   "search.policy=policy_only");
+    if (options.average_symmetries)
+      throw std::invalid_argument(
+          "search.average_symmetries=true: games for a value network sample one symmetry for every leaf; use "
+          "search.average_symmetries=false");
     for (int index = 0; index < size; ++index) {
       games_.push_back({.turn = {rules, legal_.size()}});
       start_game(index);
@@ -263,7 +267,8 @@ class ValueGames final : public AnyGameBatch {
   // A hash of everything that a snapshot's meaning depends on.
   std::uint64_t fingerprint() const {
     return checksum(name_of(*rules_) + " value games " + std::to_string(games_.size()) + " " + std::to_string(seed_) +
-                    " " + std::to_string(sizeof(Position)) + " " + std::to_string(game_options_.last_switch) +
+                    " " + std::to_string(kSnapshotFormat) + " " + std::to_string(sizeof(Position)) + " " +
+                    std::to_string(game_options_.last_switch) +
                     (game_options_.learns_all ? " all" : ""));
   }
 

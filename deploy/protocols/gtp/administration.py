@@ -108,7 +108,7 @@ def time_settings(engine: Engine, words: Sequence[str]) -> str:
         clock = Clock.canadian(main, overtime, int(stones))
     else:
         clock = Clock.absolute(main)
-    engine.clocks = [clock, clock]
+    engine.set_time(clock)
     return ""
 
 
@@ -127,7 +127,7 @@ def kgs_time_settings(engine: Engine, words: Sequence[str]) -> str:
         clock = Clock.byo_yomi(numbers[0], numbers[1], int(numbers[2]))
     else:
         clock = Clock.canadian(numbers[0], numbers[1], int(numbers[2]))
-    engine.clocks = [clock, clock]
+    engine.set_time(clock)
     return ""
 
 

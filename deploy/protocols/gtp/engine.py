@@ -61,6 +61,7 @@ class Engine:
         self.state = GameState(game)
         self.rules = rules_of(game.params) if game.name == "go" else Rules()
         self.clocks = [Clock(), Clock()]
+        self._whole_clock = Clock()  # as a game begins with it
         self._make_analysis, self._log = make_analysis, log
         self._noted: set[str] = set()
         self.owners: tuple[tuple[int, bool], Owners] | None = None  # of the last position that was scored
@@ -107,9 +108,15 @@ class Engine:
     def begin_game(self) -> None:
         """An empty board."""
         self.state.clear()
+        self.clocks = [self._whole_clock, self._whole_clock]
         self._may_ponder = False
         for rule in self._resignations:
             rule.begin_game()
+
+    def set_time(self, clock: Clock) -> None:
+        """This clock for both players, in this game and in those that follow."""
+        self._whole_clock = clock
+        self.clocks = [clock, clock]
 
     def place(self, colour: int) -> None:
         """Lets the next search be of the position in which this colour moves; CommandError if the game is over."""
@@ -119,14 +126,19 @@ class Engine:
             raise CommandError("the game is over, or it is the other player's turn") from None
         self.analysis.set_position(position)
 
+    @property
+    def passes(self) -> bool:
+        """Whether a game of Othello is over: other programs pass then, until two passes end it."""
+        return self.state.game.name == "othello" and self.state.position.is_terminal
+
     def generate(
         self, colour: int, *, plays: bool = True, actions: tuple[int, ...] = (),
         show: Callable[[Report], str] | None = None, interval: float = 1.0, prefix: str = "",
     ) -> str | Thinking:
         """The search of a move, as the clock allows; the move is played when it has ended, if `plays`."""
         state = self.state
-        if state.game.name == "othello" and state.position.is_terminal:
-            return prefix + PASS  # so do other programs, until two passes end the game
+        if self.passes:
+            return prefix + PASS
         begin = time.monotonic()
         self.place(colour)
         seconds = plan_move(

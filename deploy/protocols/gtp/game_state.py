@@ -165,5 +165,5 @@ def cells_of(position: Position, size: int) -> list[int | None]:
 
 def playable_komi(komi: float) -> float:
     """The multiple of a half with which every game has the result that it has with `komi`."""
-    halves = komi if komi * 2 == int(komi * 2) else math.floor(komi) + 0.5
-    return max(-MAX_KOMI, min(MAX_KOMI, halves))
+    komi = max(-MAX_KOMI, min(MAX_KOMI, komi))
+    return komi if komi * 2 == int(komi * 2) else math.floor(komi) + 0.5

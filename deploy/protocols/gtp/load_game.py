@@ -21,10 +21,12 @@ def loadsgf(engine: Engine, words: Sequence[str]) -> str:
         records = []
     if not records or records[0].game != "go" or records[0].params["size"] != engine.state.size:
         raise CommandError("cannot load file")
+    komi = engine.state.komi
     engine.begin_game()
     try:
         _replay(engine, records[0], until)
     except (CommandError, ValueError):  # a move that the rules of today forbid
+        engine.state.komi = komi
         engine.begin_game()
         raise CommandError("cannot load file") from None
     return ""

@@ -49,18 +49,20 @@ class GtpShell:
         thinking = self._thinking
         if thinking is None:
             return
-        if not thinking.ends_at_input and self._engine.analysis.wait(0):
+        if not thinking.ends_at_input and self._has_ended(0):
             self._finish()
         elif thinking.show and time.monotonic() >= self._next_report:
             self._show(thinking)
 
     def end(self) -> None:
         """The input has ended: a move that is searched is still answered."""
-        if self._thinking is not None:
-            if not self._thinking.ends_at_input:
-                self._await_end()
-            self._finish()
-        self._engine.close()
+        try:
+            if self._thinking is not None:
+                if not self._thinking.ends_at_input:
+                    self._await_end()
+                self._finish()
+        finally:
+            self._engine.close()
 
     def _answer(self, request: Request) -> None:
         try:
@@ -73,9 +75,9 @@ class GtpShell:
                 return
         except CommandError as error:
             self._say_answer(request.number, str(error), is_error=True)
-        except Exception as error:  # a fault of ours must not end the client's game
-            self._log(traceback.format_exc())
-            self._say_answer(request.number, f"internal error: {error}", is_error=True)
+        except Exception as error:
+            self._number = request.number
+            self._fail(error)
         else:
             self._say_answer(request.number, answer)
             self._engine.ponder()
@@ -89,8 +91,25 @@ class GtpShell:
 
     def _await_end(self) -> None:
         """Waits for the search, and goes on to report."""
-        while not self._engine.analysis.wait(0.02):
+        while not self._has_ended(0.02):
             self.advance()
+
+    def _has_ended(self, seconds: float) -> bool:
+        """Waits so long; whether the search has ended, or has failed, which is answered then."""
+        try:
+            return self._thinking is None or self._engine.analysis.wait(seconds)
+        except Exception as error:
+            self._fail(error)
+            return True
+
+    def _fail(self, error: Exception) -> None:
+        """A fault of ours must not end the client's game: the answer says so, or ends if it has begun."""
+        self._log(traceback.format_exc())
+        thinking, self._thinking = self._thinking, None
+        if thinking is not None and thinking.show:
+            self._say("")
+        else:
+            self._say_answer(self._number, f"internal error: {error}", is_error=True)
 
     def _show(self, thinking: Thinking) -> None:
         self._next_report = time.monotonic() + thinking.interval
@@ -104,16 +123,21 @@ class GtpShell:
 
     def _finish(self) -> None:
         """Ends the search and the answer."""
-        thinking, self._thinking = self._thinking, None
+        thinking = self._thinking
         if thinking is None:
             return
-        report = self._engine.analysis.stop()
+        try:
+            report = self._engine.analysis.stop()
+            text = thinking.finish(report)
+        except Exception as error:
+            self._fail(error)
+            return
+        self._thinking = None
         if thinking.show:
             self._say_report(thinking, report)
-            text = thinking.finish(report)
             self._say(f"{text}\n" if text else "")
         else:
-            self._say_answer(self._number, thinking.finish(report))
+            self._say_answer(self._number, text)
         if not thinking.ends_at_input:
             self._engine.ponder()
 

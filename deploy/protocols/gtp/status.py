@@ -94,7 +94,8 @@ def _find_owners(engine: Engine) -> Owners:
         return _area(position)
     engine.place(position.to_play)
     analysis = engine.analysis
-    analysis.start(Limits(simulations=OWNERSHIP_SIMULATIONS))
+    # Besides the simulations that are kept, whose ownership was asked for another root.
+    analysis.start(Limits(simulations=analysis.report().simulations + OWNERSHIP_SIMULATIONS, to_the_end=True))
     analysis.wait()
     ownership = analysis.report().ownership
     if ownership is None:

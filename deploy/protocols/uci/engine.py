@@ -118,7 +118,7 @@ class UciEngine:
             self._ready()
         if self._thinking is None or self._search is None:
             return
-        if self._thinking.is_due():
+        if self._is_due(self._thinking):
             self._finish()
         elif self._now() >= self._search.next_info:
             self._report()
@@ -213,11 +213,23 @@ class UciEngine:
         if self._search is None or self._thinking is None:
             return
         position, is_game_move = self._search.position, not self._thinking.is_held
-        report = self._thinking.end()
+        try:
+            report = self._thinking.end()
+        except Exception as error:
+            self._complain_of(error)
+            report = self._thinking.end()  # no thread searches any more
         self._report(report)
         self._search = None
         best = self._thinking.moves(report)[0]
         self._say(f"bestmove {self._best_move(report, position, best, is_game_move)}")
+
+    def _is_due(self, thinking: Thinking) -> bool:
+        """Whether an answer is due.  A search that has failed is answered with what it has found until then."""
+        try:
+            return thinking.is_due()
+        except Exception as error:
+            self._complain_of(error)
+            return True
 
     def _best_move(self, report: Report, position: Position, best: MoveReport, is_game_move: bool) -> str:
         """The words behind `bestmove`; a search that was held until `stop` was no move of a game."""
@@ -228,6 +240,10 @@ class UciEngine:
         """The answer to a `go` in a position without moves."""
         self._say(f"info depth 0 score {'mate 0' if position.outcome < 0 else 'cp 0'}")
         self._say("bestmove (none)")
+
+    def _complain_of(self, error: Exception) -> None:
+        """A fault of ours must not lose the client's game."""
+        self._complain(f"internal error: {type(error).__name__}: {error}")
 
     def _complain(self, text: str) -> None:
         self._say(f"info string {' '.join(text.split())}")

@@ -88,13 +88,14 @@ class Thinking:
     def end(self) -> Report:
         """Ends the search if it runs; what it found."""
         report = self._analysis.stop()
+        was_held = self.is_held  # so that our clock did not run: the opponent has played another move
         self.is_active = self.is_pondering = self._runs = False
         taken = self._now() - self._began
         if not self._has_run:
             self._reserve.record(0.0, taken)
         elif report.ended == "time":
             self._reserve.record(self._plan.limit if self._is_extended else self._plan.aim, taken)
-        self._left = self._request.clock.spend(taken) if self._request.clock else None
+        self._left = self._request.clock.spend(taken) if self._request.clock and not was_held else None
         return report
 
     def moves(self, report: Report) -> list[MoveReport]:

@@ -23,6 +23,7 @@ export class Board {
     this.selected = null;  // a cell, or {drops: "P"}
     this.focus = 0;
     this.node = element("div", {class: "board"});
+    this.question = null;  // the dialog that asks which piece a move makes
     this.state = null;
     this.overlay = {};
   }
@@ -30,17 +31,22 @@ export class Board {
   begin(game) {
     this.game = game;
     this.selected = null;
+    if (this.focus >= game.rows * game.columns) this.focus = 0;
+    this.#dismiss();
     this.node.className = `board ${game.kind}`;
   }
 
   /** Shows a position as boards.py describes it. */
   draw(state) {
     const isNew = this.state?.text !== state.text || this.state?.ply !== state.ply;
-    if (isNew) this.selected = null;
+    const hadFocus = this.node.contains(document.activeElement) || this.question?.contains(document.activeElement);
+    if (isNew) {
+      this.selected = null;
+      this.#dismiss();
+    }
     this.state = state;
     if (this.game.kind === "text") return this.#drawText();
     const {width, height} = this.#size();
-    const hadFocus = this.node.contains(document.activeElement);
     this.top = svg("g", {class: "overlay", "aria-hidden": "true"});
     this.cells = [];
     this.picture = svg("svg", {
@@ -168,7 +174,10 @@ export class Board {
     if (this.state.previous?.includes(cell)) node.classList.add("previous");
     if (piece) node.append(drawPiece(this.game, piece, x, y, CELL, this.isFlipped));
     if (this.#isDragged()) node.addEventListener("pointerdown", (event) => this.#press(event, cell));
-    else node.addEventListener("click", (event) => { this.#setFocus(cell); this.#choose(cell, event); });
+    else node.addEventListener("click", (event) => {
+      this.#setFocus(cell);
+      if (this.edit || event.detail < 2) this.#choose(cell, event);  // a double click plays one move
+    });
     this.cells[cell] = node;
     return node;
   }
@@ -246,7 +255,8 @@ export class Board {
   }
 
   #drawText() {
-    const buttons = this.state.legal.map((move) => element("button", {onclick: () => this.act(move.action)}, move.move));
+    const buttons = this.state.legal.map((move) =>
+      element("button", {onclick: (event) => event.detail > 1 || this.act(move.action)}, move.move));
     this.node.replaceChildren(element("pre", {class: "drawing", tabindex: "0"}, this.state.drawing),
       element("div", {class: "moves", role: "group", "aria-label": "Legal moves"}, ...buttons));
   }
@@ -283,7 +293,7 @@ export class Board {
   /** Follows a pointer that holds a piece. */
   #drag(start, cell, wasSelected) {
     start.preventDefault();
-    const piece = this.cells[cell].querySelector(".piece");
+    const piece = () => this.cells[cell].querySelector(".piece");  // which a new picture replaces
     let isDragged = false;
     const place = (event) => {
       const matrix = this.picture.getScreenCTM().inverse();
@@ -294,22 +304,25 @@ export class Board {
       isDragged ||= Math.hypot(event.clientX - start.clientX, event.clientY - start.clientY) > DRAG_PIXELS;
       if (!isDragged) return;
       const point = place(event);
-      piece?.setAttribute("transform", `translate(${point.x - origin.x} ${point.y - origin.y})`);
+      piece()?.setAttribute("transform", `translate(${point.x - origin.x} ${point.y - origin.y})`);
       this.cells[cell].classList.add("dragged");
     };
-    const drop = (event) => {
+    const putBack = () => {
       removeEventListener("pointermove", follow);
       removeEventListener("pointerup", drop);
-      removeEventListener("pointercancel", drop);
-      piece?.removeAttribute("transform");
+      removeEventListener("pointercancel", putBack);
+      piece()?.removeAttribute("transform");
       this.cells[cell].classList.remove("dragged");
+    };
+    const drop = (event) => {
+      putBack();
       if (!isDragged) return wasSelected ? this.#select(null) : undefined;
       const target = this.#cellAt(place(event));
       if (target !== null && target !== cell && this.#finds(cell, target).length) this.#choose(target, event);
     };
     addEventListener("pointermove", follow);
     addEventListener("pointerup", drop);
-    addEventListener("pointercancel", drop);
+    addEventListener("pointercancel", putBack);
   }
 
   #cellAt(point) {
@@ -352,7 +365,10 @@ export class Board {
     if (moves.length === 1) return this.act(moves[0].action);
     const title = "Promote to";
     const dialog = element("dialog", {class: "promotion", "aria-label": title});
-    const close = () => { dialog.close(); dialog.remove(); };
+    const close = () => {
+      this.#dismiss();
+      this.cells[this.focus]?.focus();
+    };
     for (const move of moves) {
       const from = move.from === undefined ? "" : this.state.cells[move.from];
       const made = this.game.kind === "chess" ? (this.state.to_play ? move.makes : move.makes.toUpperCase()) : move.makes === "+" ? `+${from}` : from;
@@ -360,9 +376,17 @@ export class Board {
         svg("svg", {viewBox: `0 0 ${CELL} ${CELL}`, "aria-hidden": "true"}, drawPiece(this.game, made, CELL / 2, CELL / 2, CELL, this.isFlipped))));
     }
     dialog.append(element("button", {class: "cancel", onclick: close}, "Cancel"));
-    dialog.addEventListener("cancel", () => dialog.remove());
-    this.node.append(dialog);
+    dialog.addEventListener("close", () => this.question?.firstChild === dialog && close());  // by Escape
+    this.question = element("div", {class: this.node.className}, dialog);  // outside the node, which draw() fills anew
+    document.body.append(this.question);
     dialog.showModal();
+  }
+
+  /** Takes the question back, if there is one. */
+  #dismiss() {
+    this.question?.firstChild.close();
+    this.question?.remove();
+    this.question = null;
   }
 
   #setFocus(cell) {
@@ -378,7 +402,7 @@ export class Board {
     if (step) {
       const row = Math.floor(cell / columns) + step[0], column = cell % columns + step[1];
       if (row >= 0 && row < rows && column >= 0 && column < columns) this.cells[row * columns + column].focus();
-    } else if (event.key === "Enter" || event.key === " ") this.#choose(cell, event);
+    } else if (event.key === "Enter" || event.key === " ") event.repeat || this.#choose(cell, event);  // held: one move
     else if (event.key === "Escape") this.#select(null);
     else return;
     event.preventDefault();

@@ -7,6 +7,7 @@ import {showLetters, showsLetters} from "./pieces.js";
 import {TemperaturePanel} from "./temperature.js";
 
 const SHOWN_ROWS = 8;
+const MIB = 1 << 20;
 
 export class PlayPage {
   constructor(panel, link) {
@@ -25,8 +26,9 @@ export class PlayPage {
     if (!hello.has_weights) return;
     this.game = hello.game;
     this.table = null;
+    this.maxFile = hello.max_file;
     const [first, second] = this.game.players;
-    this.board = new Board({label: "Board", act: (action) => this.link.send("play", {action})});
+    this.board ??= new Board({label: "Board", act: (action) => this.#play(action)});  // which stays as it was turned
     this.board.begin(this.game);
     this.status = element("p", {class: "status", "aria-live": "polite"});
     this.sides = choice({label: "Sides", id: "sides", value: "human-engine", options: [
@@ -38,7 +40,7 @@ export class PlayPage {
       change: (value, isDone) => isDone && this.#set({threads: value})});
     this.analyse = element("input", {type: "checkbox", id: "analyse", checked: true,
       onchange: () => this.#set({analyse: this.analyse.checked})});
-    this.layer = choice({label: "On the board", id: "layer", value: "visits", options: [
+    this.layer = choice({label: "On the board", id: "layer", value: this.overlay, options: [
       ["visits", "Visits"], ["prior", "Prior"], ["ownership", "Ownership"], ["none", "Nothing"]],
       change: (value) => { this.overlay = value; this.#drawReport(); }});
     this.letters = this.game.kind !== "shogi" ? null : choice({label: "Pieces", id: "letters", value: showsLetters() ? "letters" : "kanji",
@@ -53,10 +55,10 @@ export class PlayPage {
     this.notation = choice({label: "Save as", id: "notation", value: "jsonl", options: notationsOf(this.game, hello.notations)
       .map((name) => [name, name.toUpperCase()]), change: () => {}});
     this.notation.select.selectedIndex = 0;
-    this.file = element("input", {type: "file", id: "file", accept: ".sgf,.pgn,.kif,.csa,.json,.jsonl", hidden: true,
+    this.file = element("input", {type: "file", id: "file", accept: ".sgf,.pgn,.kif,.kifu,.csa,.json,.jsonl", hidden: true,
       onchange: () => this.#open()});
     const button = (text, act, extra = {}) => element("button", {onclick: act, ...extra}, text);
-    this.pass = button("Pass", () => this.#pass());
+    this.pass = button("Pass", (event) => event.detail > 1 || this.#pass());  // a double click is one pass
     this.resign = button("Resign", () => this.link.send("resign"));
     this.undo = button("Undo", () => this.link.send("undo"));
     const steps = stepButtons((name) => {
@@ -67,7 +69,7 @@ export class PlayPage {
       element("div", {class: "main"}, this.status, this.board.node, steps,
         element("div", {class: "buttons"}, button("New game", () => this.link.send("new", {...sidesOf(this.sides.select.value), position: ""})),
           this.undo, this.pass, this.resign,
-          button("Flip", () => { this.isFlipped = !this.isFlipped; this.board.flip(this.isFlipped); }))),
+          button("Flip", () => this.board.flip(!this.board.isFlipped)))),
       element("div", {class: "side"},
         element("section", {class: "panel", "aria-labelledby": "search-title"}, element("h2", {id: "search-title"}, "Search"),
           this.sides, this.simulations, this.threads, this.layer, this.letters,
@@ -96,10 +98,11 @@ export class PlayPage {
     this.threads.set(table.settings.threads);
     this.analyse.checked = table.settings.analyse;
     this.temperature.set(table.settings.temperature);
-    this.undo.disabled = table.cursor === 0;
+    const isLive = table.cursor === table.moves.length;
+    this.undo.disabled = !isLive || table.cursor === 0 && !table.result;  // a resignation is taken back, too
     this.pass.hidden = !["go", "discs"].includes(this.game.kind);
-    this.pass.disabled = !table.legal.some((move) => move.move === "pass");
-    this.resign.disabled = Boolean(table.result) || table.cursor < table.moves.length;
+    this.pass.disabled = table.thinking === "move" || !table.legal.some((move) => move.move === "pass");
+    this.resign.disabled = Boolean(table.result) || !isLive;
     if (before?.revision !== table.revision) this.#drawGame();
     this.#drawReport();
     this.#say();
@@ -159,19 +162,30 @@ export class PlayPage {
     if (ply >= 0 && ply <= this.table.moves.length) this.link.send("go_to", {ply});
   }
 
+  /** Plays at the ply that is shown: the studio refuses the move if the game has gone on meanwhile. */
+  #play(action) {
+    if (this.table) this.link.send("play", {action, ply: this.table.cursor});
+  }
+
   #pass() {
     const move = this.table.legal.find((one) => one.move === "pass");
-    if (move) this.link.send("play", {action: move.action});
+    if (move) this.#play(move.action);
   }
 
   async #open() {
     const [file] = this.file.files;
+    this.file.value = "";
     if (!file) return;
+    if (file.size > this.maxFile) {
+      const size = Math.ceil(file.size / MIB * 10) / 10;
+      const most = this.maxFile / MIB;
+      this.link.emit("error", {request: "open", text: `${file.name}: ${size} MiB; at most ${most} MiB are read: split it`});
+      return;
+    }
     const bytes = new Uint8Array(await file.arrayBuffer());
     let text = "";
     for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
     this.link.send("open", {name: file.name.slice(-255), data: btoa(text)});
-    this.file.value = "";
   }
 
   /** A key that no element took: steps through the game, or takes a move back. */
@@ -192,7 +206,7 @@ function sidesOf(value) {
 
 /** The notations that hold the game, the usual one first. */
 function notationsOf(game, all) {
-  const usual = {chess: ["pgn"], shogi: ["kif", "csa"], minishogi: ["csa"], go: ["sgf"], othello: ["sgf"], hex: ["sgf"]}[game.name] ?? [];
+  const usual = {chess: ["pgn"], shogi: ["kifu", "csa"], minishogi: ["csa"], go: ["sgf"], othello: ["sgf"], hex: ["sgf"]}[game.name] ?? [];
   return [...usual, "jsonl"].filter((name) => all.includes(name));
 }
 

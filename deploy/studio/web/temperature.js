@@ -49,8 +49,9 @@ export class TemperaturePanel {
   }
 
   set(temperature) {
+    if (this.slider.input.matches(":active")) return;  // it is being dragged
     this.slider.set(temperature);
-    if (document.activeElement !== this.slider.input) this.temperature = temperature;
+    this.temperature = temperature;
     this.#draw();
   }
 

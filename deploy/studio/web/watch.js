@@ -26,18 +26,24 @@ export class WatchPage {
     this.game = null;
     this.run = element("p", {class: "status run", "aria-live": "off"});
     const filter = (name) => (value) => { this.filters[name] = value; this.#ask(); };
-    const number = (label, name, value) => {
-      const input = element("input", {type: "number", id: `filter-${name}`, min: 0, max: LONGEST, value,
-        onchange: () => filter(name)(Math.min(Math.max(Math.trunc(Number(input.value)) || 0, 0), LONGEST))});
+    const {winner, ended_by: ended} = this.filters;
+    const number = (label, name, any = 0) => {  // an empty field is `any`
+      const show = () => { input.value = this.filters[name] === any ? "" : this.filters[name]; };
+      const input = element("input", {type: "number", id: `filter-${name}`, min: 0, max: LONGEST, placeholder: "any",
+        onchange: () => {
+          filter(name)(input.value === "" ? any : Math.min(Math.max(Math.trunc(Number(input.value)) || 0, 0), LONGEST));
+          show();
+        }});
+      show();
       return element("div", {class: "choice"}, element("label", {for: `filter-${name}`}, label), input);
     };
     const filters = element("div", {class: "filters", role: "group", "aria-label": "Filters"},
-      choice({label: "Won by", id: "filter-winner", value: "", options: [["", "any"], ["first", "first player"], ["second", "second player"], ["draw", "drawn"]],
+      choice({label: "Won by", id: "filter-winner", value: winner, options: [["", "any"], ["first", "first player"], ["second", "second player"], ["draw", "drawn"]],
         change: filter("winner")}),
-      choice({label: "Ended by", id: "filter-ended", value: "", options: [["", "any"], ["rules", "rules"], ["resignation", "resignation"], ["ply_limit", "ply limit"]],
+      choice({label: "Ended by", id: "filter-ended", value: ended, options: [["", "any"], ["rules", "rules"], ["resignation", "resignation"], ["ply_limit", "ply limit"]],
         change: filter("ended_by")}),
-      number("Plies from", "least_plies", 0), number("to", "most_plies", 1000), number("Version from", "least_version", 0));
-    this.follow = element("input", {type: "checkbox", id: "follow", checked: false});
+      number("Plies from", "least_plies"), number("to", "most_plies", LONGEST), number("Version from", "least_version"));
+    this.follow = element("input", {type: "checkbox", id: "follow", checked: Boolean(this.follow?.checked)});
     this.totals = element("p", {class: "numbers", "aria-live": "off"});
     this.rows = element("tbody");
     this.board = new Board({label: "Watched game"});

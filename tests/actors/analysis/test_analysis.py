@@ -11,7 +11,7 @@ import pytest
 
 from shusaku.actors.analysis.analysis import Analysis, Limits, Report
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.common._core import Game
+from shusaku.common._core import Game, Position
 from shusaku.common.config.search import GumbelConfig, MctsConfig, PolicyOnlyConfig, PuctConfig, SearchConfig
 from shusaku.common.messages import Evaluation, Leaves
 
@@ -144,6 +144,59 @@ def test_a_proven_position_ends() -> None:
         analysis.advance(cell)
     report = search(analysis, Limits())
     assert (report.ended, report.value, report.moves[0].action) == ("proven", 1, 5)
+    analysis.close()
+
+
+def exact(position: Position) -> int:
+    """For the player to move."""
+    if position.is_terminal:
+        return int(position.outcome)
+    return max(-exact(after(position, action)) for action in position.legal_actions)
+
+
+def after(position: Position, action: int) -> Position:
+    position = position.copy()
+    position.play(action)
+    return position
+
+
+def test_a_tree_that_was_searched_without_some_moves_is_not_kept_for_them() -> None:
+    """As an analysis of some moves, and then a game goes on: their visits would play the best of these."""
+    analysis = make("connect_four")
+    for column in (3, 0, 3, 0, 3, 1):  # a fourth in column 3 wins
+        analysis.advance(column)
+    for others in ((0, 1), (0,)):  # the second may keep the tree of the first
+        report = search(analysis, Limits(simulations=200, actions=others, to_the_end=True))
+        assert report.moves[0].action in others
+        assert report.simulations == 200
+        visited = [move for move in report.moves if move.visits and move.action in others]
+        mean = sum(move.visits * move.value for move in visited) / sum(move.visits for move in visited)
+        assert report.value == pytest.approx(mean, abs=1e-4), "of these moves, not of the win"
+    report = search(analysis, Limits(simulations=200, to_the_end=True))
+    assert (report.moves[0].action, report.simulations) == (3, 200)
+    report = search(analysis, Limits(simulations=100, actions=(0, 1), to_the_end=True))
+    assert report.value < 0.9, "the win's visits are kept, and not counted"
+    analysis.close()
+
+
+@pytest.mark.parametrize("cells", [(4, 0, 3, 8), (0, 4, 8, 2), (4, 0, 1)])  # X has a win, O has one, X will
+def test_what_is_proven_by_another_move_says_nothing_of_the_allowed_ones(cells: tuple[int, ...]) -> None:
+    analysis = make("tic_tac_toe", search=PuctConfig(proven_results=True))
+    for cell in cells:
+        analysis.advance(cell)
+    position = analysis.position
+    values = {action: -exact(after(position, action)) for action in position.legal_actions}
+    assert search(analysis, Limits()).ended == "proven"
+    for left in ([action for action in values if values[action] < max(values.values())], list(values)[:2]):
+        if not left:
+            continue
+        report = search(analysis, Limits(actions=tuple(left)))
+        assert report.ended == "proven"
+        assert report.moves[0].action in left
+        assert report.value == values[report.moves[0].action] == max(values[action] for action in left)
+    report = search(analysis, Limits())
+    assert (report.ended, report.value) == ("proven", max(values.values()))
+    assert values[report.moves[0].action] == report.value
     analysis.close()
 
 
@@ -350,6 +403,19 @@ def test_ownership_and_score_are_for_the_player_to_move() -> None:
         np.testing.assert_allclose(report.ownership, np.eye(1, 5)[[0] * 5] * sign, atol=1e-6)
         analysis.clear()
         analysis.advance(report.moves[0].action)
+    analysis.close()
+
+
+def test_ownership_stays_with_its_position() -> None:
+    game = Game("go", {"size": 5})
+    analysis = Analysis(game, [OwnerEvaluator(game)], PuctConfig())
+    before = search(analysis, Limits(simulations=40, to_the_end=True))
+    analysis.set_position(game.start())
+    again = search(analysis, Limits(simulations=40, to_the_end=True))
+    assert again.simulations == before.simulations
+    assert (again.score, again.ownership is not None) == (before.score, True)
+    analysis.set_position(after(game.start(), before.moves[0].action))
+    assert analysis.report().ownership is None
     analysis.close()
 
 

@@ -7,6 +7,7 @@ import pytest
 from scripted_evaluator import ScriptedEvaluator
 
 from shusaku.actors.arena.arena import Arena, FinishedGame, MatchResult, openings
+from shusaku.actors.arena.elo import estimate_elo
 from shusaku.actors.arena.players import Forfeit, OpenGame, Player, RandomPlayer, SearchPlayer
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game
@@ -83,6 +84,20 @@ def test_openings_leave_the_game_open_and_repeat_only_when_they_must() -> None:
     with pytest.raises(UsageError, match=r"match.opening_plies=9.*ask for fewer"):
         next(openings(game, 9, 1))
     assert list(next(openings(game, 0, 1))) == []
+
+
+def test_a_pair_that_repeats_another_is_no_second_sample() -> None:
+    """Tic-tac-toe has nine first moves: of 40 pairs of players that draw nothing nine are samples."""
+    game = Game("tic_tac_toe")
+    result = meet(game, puct(game), uct(game, 30, 3, 1), games=80, plies=1)
+    pairs = result.pairs()
+    assert len(pairs) == 40
+    new = result.new_pairs(pairs)
+    assert sum(result.pair_outcomes()) == len(new)
+    assert result.elo() == estimate_elo(list(new.values()))
+    same = meet(game, puct(game), puct(game), games=80, plies=1)
+    assert sum(same.pair_outcomes()) == 9
+    assert same.tally().games == 80
 
 
 def test_two_players_who_are_the_same_are_exactly_even() -> None:

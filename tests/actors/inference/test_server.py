@@ -466,6 +466,50 @@ def test_closing_frees_every_caller_at_once() -> None:
     assert eventually(lambda: threading.active_count() <= threads)
 
 
+class EndsItsThread(PseudoRandomEvaluator):
+    """Two batches are in flight; the older one ends with an error that cannot be put into words."""
+
+    depth = 2
+
+    def __init__(self, size: int) -> None:
+        super().__init__(GAME, size, -1)
+        self.begun = 0
+        self.free = threading.Event()
+
+    def begin(self, leaves: Leaves) -> None:
+        self.begun += 1
+
+    def finish(self) -> Evaluation:
+        assert self.free.wait(30)
+
+        class WordlessError(Exception):
+            def __str__(self) -> str:
+                raise LookupError("no words")
+
+        raise WordlessError
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # its thread ends by it
+def test_the_end_of_the_answering_thread_is_told_to_all_in_flight() -> None:
+    evaluator = EndsItsThread(8)
+    server = InferenceServer(GAME, lambda size: evaluator, sizes=(8,), deadline_ms=1)
+    server.load(weights(1))
+    with ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(server.infer, client, REQUEST, 20) for client in range(2)]
+        assert eventually(lambda: evaluator.begun == 2)
+        begin = time.monotonic()
+        evaluator.free.set()
+        for call in calls:
+            with pytest.raises(ServerClosedError, match="the thread that answers"):
+                call.result(30)
+        assert time.monotonic() - begin < 10
+    assert eventually(lambda: not server.is_alive)
+    assert server._answerer is not None
+    server._answerer.join(10)
+    gc.collect()  # what was in flight is gone
+    server.close()
+
+
 def test_closing_under_load() -> None:
     stop = threading.Event()
     for _ in range(5):

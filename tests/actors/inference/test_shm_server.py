@@ -144,6 +144,18 @@ def test_too_little_memory_is_an_error_at_the_start(monkeypatch: pytest.MonkeyPa
     assert open_descriptors() == before
 
 
+def test_too_many_open_files_leave_no_memory_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    before = open_descriptors()
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "socket", refuse)
+        with pytest.raises(OSError, match="Too many open files"):
+            SharedMemoryTransport("\0nowhere", 0, SLOT_BYTES, deadline=10.0)
+    assert open_descriptors() == before
+
+
 def test_slots_keep_their_bounds() -> None:
     segment = Segment.create(3, 100)
     bodies = [bytes([slot]) * 100 for slot in range(3)]

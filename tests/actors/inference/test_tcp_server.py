@@ -184,6 +184,37 @@ def test_strangers_that_wait_do_not_keep_clients_out(monkeypatch: pytest.MonkeyP
             stranger.close()
 
 
+def test_a_stranger_that_gave_way_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look finds a new client and, after it, a byte of the oldest stranger, which gives way to that client."""
+    monkeypatch.setattr(listener_module, "MAX_ARRIVING", 4)
+    greet, entered, free = TcpServer._greet, threading.Event(), threading.Event()
+
+    def wait_and_greet(server: TcpServer, client: socket.socket) -> bytes | None:
+        if entered.is_set():
+            return greet(server, client)
+        entered.set()
+        assert free.wait(10)
+        return greet(server, client)
+
+    with a_listener() as (_, _, listener):
+        strangers = [socket.create_connection((HOST, listener.address.port)) for _ in range(4)]
+        assert eventually(lambda: listener.connections == 4)
+        monkeypatch.setattr(TcpServer, "_greet", wait_and_greet)
+        strangers += [socket.create_connection((HOST, listener.address.port)) for _ in range(2)]
+        assert entered.wait(10)
+        for stranger in strangers[1:]:
+            stranger.sendall(b"x")
+        free.set()
+        assert is_ended(strangers[0])
+        assert is_ended(strangers[1])
+        friend = client_of(listener)
+        assert friend.receive(friend.send(CODEC.encode(leaves_of(2))), 10)
+        assert listener.is_alive
+        friend.close()
+        for stranger in strangers:
+            stranger.close()
+
+
 @pytest.mark.parametrize("head", [REQUEST_HEAD.pack(0, 1), REQUEST_HEAD.pack(0xFFFFFFFF, 1),
                                   REQUEST_HEAD.pack(1 << 30, 1)])
 def test_a_frame_of_an_impossible_size_ends_the_connection(head: bytes) -> None:

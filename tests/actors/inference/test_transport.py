@@ -4,6 +4,7 @@ Ray is a fake here: a reference holds its answer.  Real Ray runs in tests/deploy
 """
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from itertools import pairwise
@@ -22,6 +23,7 @@ from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.tcp_server import TcpServer
 from shusaku.actors.inference.transport import Listeners, ServerTransport
 from shusaku.common.codec import CodecError
+from shusaku.common.messages import Evaluation, Leaves
 
 HERE = "this node"
 
@@ -32,7 +34,10 @@ class Reference:
 
     def future(self) -> "Future[Any]":
         done: Future[Any] = Future()
-        done.set_result(self.answer)
+        if isinstance(self.answer, Exception):
+            done.set_exception(self.answer)
+        else:
+            done.set_result(self.answer)
         return done
 
 
@@ -62,16 +67,39 @@ class Served:
         self.listeners = remote(lambda: found)
         self.infer = remote(self._infer)
 
-    def _infer(self, client: int, payload: bytes) -> bytes:
+    def _infer(self, client: int, payload: bytes, seconds: float) -> bytes:
         if self.is_dead:
             raise ray.exceptions.RayActorError()
         self.calls += 1
-        return self.server.infer(client, payload, 5.0)
+        try:
+            return self.server.infer(client, payload, seconds)
+        except ServerUnavailableError as error:
+            raise ray.exceptions.RayTaskError("infer", f"Traceback\n{error}", error).as_instanceof_cause() from None
 
     def close(self) -> None:
         self.shared.close()
         self.tcp.close()
         self.server.close()
+
+
+class Handle:
+    """A handle as Ray deserialises it anew for each call: equal to the others of its actor, another object."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.served, name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Handle) and other.served is self.served
+
+    def __hash__(self) -> int:
+        return id(self.served)
+
+
+def say_nothing() -> None:
+    raise ray.exceptions.GetTimeoutError()
 
 
 @pytest.fixture
@@ -232,13 +260,46 @@ def test_servers_of_the_own_node_come_first_and_are_asked_evenly(handles: list[S
 def test_a_server_that_does_not_say_where_it_listens_keeps_its_place(handles: list[Served]) -> None:
     handles += [Served(), Served("another", has_tcp=True)]
     transport = ServerTransport(0, GAME, [64, 64])
-    transport.attach(list(handles))
+    transport.attach([Handle(served) for served in handles])
     assert ask(transport)
-    handles[0].listeners = remote(lambda: (_ for _ in ()).throw(ray.exceptions.GetTimeoutError()))
-    transport.attach(list(handles))
+    handles[0].listeners = remote(say_nothing)
+    transport.attach([Handle(served) for served in handles])
     assert ask(transport)
     assert route(transport) == "an inference server, through shared memory"
     assert handles[0].calls == 0
+
+
+def test_a_server_that_did_not_say_where_it_listens_is_asked_again(
+    handles: list[Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And has the place then that it would have had, without another call of `attach`."""
+    handles += [Served("another", has_tcp=True), Served()]
+    says, handles[1].listeners = handles[1].listeners, remote(say_nothing)
+    transport = ServerTransport(0, GAME, [64, 64])
+    transport.attach([Handle(served) for served in handles])
+    assert ask(transport)
+    assert route(transport) == "an inference server, through TCP"
+    handles[1].listeners = says
+    assert ask(transport)
+    assert route(transport) == "an inference server, through TCP", "not at once"
+    monkeypatch.setattr(remote_transport, "RETRY_SECONDS", 0.0)
+    assert ask(transport)
+    assert route(transport) == "an inference server, through shared memory"
+    assert [served.calls for served in handles] == [0, 0]
+
+
+def test_a_request_to_a_server_that_is_attached_again_may_fail(handles: list[Served]) -> None:
+    """It leads to the next server, though the handle that it was sent by is an old one."""
+    handles += [Served(has_shared_memory=False), Served(has_shared_memory=False)]
+    transport = ServerTransport(0, GAME, [64, 64])
+    transport.attach([Handle(served) for served in handles])
+    handles[0].is_dead = True
+    lost = transport.send(CODEC.encode(leaves_of(3)))
+    transport.attach([Handle(served) for served in handles])
+    with pytest.raises(ServerUnavailableError):
+        transport.receive(lost, 10)
+    assert ask(transport)
+    assert handles[1].calls == 1
 
 
 def test_an_old_failure_does_not_lead_away_from_the_server_of_now(handles: list[Served]) -> None:
@@ -301,6 +362,38 @@ def test_a_defect_of_ours_is_not_hidden(handles: list[Served]) -> None:
     with pytest.raises(CodecError):
         transport.receive(transport.send(b"nonsense of sixteen bytes and more"), 10.0)
     assert ask(transport)
+
+
+@pytest.mark.parametrize("has_shared_memory", [True, False])
+def test_a_slow_server_is_given_more_time_until_it_answers(
+    has_shared_memory: bool, handles: list[Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for ever: once its answers are quick, a server that hangs is left as soon as before."""
+    monkeypatch.setattr(remote_transport, "SERVER_SECONDS", 0.1)
+    monkeypatch.setattr(remote_transport, "RETRY_SECONDS", 0.0)
+    handles.append(Served(has_shared_memory=has_shared_memory))
+    evaluate = Scripted.__call__
+
+    def evaluate_slowly(evaluator: Scripted, leaves: Leaves) -> Evaluation:
+        time.sleep(0.5)
+        return evaluate(evaluator, leaves)
+
+    transport = ServerTransport(0, GAME, [64, 64])
+    transport.attach([Handle(handles[0])])
+    until = time.monotonic() + 20
+    remote_evaluation = RemoteEvaluator(transport, 0, GAME, should_stop=lambda: time.monotonic() > until)
+    with monkeypatch.context() as patched:
+        patched.setattr(Scripted, "__call__", evaluate_slowly)
+        for _ in range(2):
+            assert len(remote_evaluation(leaves_of(5)).values) == 5
+    assert remote_evaluation.resent >= 3
+    assert transport._server_seconds >= 0.8
+    while transport._server_seconds > 0.1:
+        remote_evaluation(leaves_of(5))
+    handles[0].evaluator.free.clear()
+    with pytest.raises(ServerUnavailableError, match=r"no answer for 0\.1 s|within 0\.1 s"):
+        ask(transport)
+    handles[0].evaluator.free.set()
 
 
 def test_an_evaluation_survives_the_end_of_the_connection(handles: list[Served]) -> None:

@@ -1,5 +1,6 @@
 """Games in Python that break the contract in every way: one error with method, rule, value and the moves so far."""
 
+import json
 
 import numpy as np
 import pytest
@@ -100,6 +101,23 @@ def test_a_position_is_unchanged_by_a_play_that_failed():
         assert (position.ply, position.legal_actions, str(position), position.evaluation_key) == before
     with pytest.raises(ValueError, match="illegal action 4"):
         position.play(4)
+
+
+def test_the_line_of_the_users_method_is_named_if_a_library_raises():
+    game = python_game(changed(play=late("play", lambda s, a: json.loads("{"))))
+    with pytest.raises(GameError, match=r"JSONDecodeError: .* \(test_broken_games.py, line \d+\)"):
+        records(game, "puct", 20)
+
+
+def test_the_line_of_the_users_module_is_named_before_the_first_move():
+    class Unread(TicTacToe):
+        def __init__(self, size: int = 3):
+            json.loads("{")
+
+    with pytest.raises(UsageError, match=r"JSONDecodeError: .* \(test_broken_games.py, line \d+\)"):
+        python_game(Unread)
+    with pytest.raises(UsageError, match=r"JSONDecodeError: .* \(test_broken_games.py, line \d+\)"):
+        python_game(changed(symmetries=lambda self: json.loads("{")))
 
 
 @pytest.mark.parametrize(("methods", "words"), [
@@ -226,6 +244,7 @@ def test_modules_are_found_in_the_current_directory(tmp_path, monkeypatch):
     (tmp_path / "good_game.py").write_text("from external_fixtures import TicTacToe\nnumber = 3\n")
     (tmp_path / "bad_game.py").write_text("import numpy\n\n1 / 0\n")
     (tmp_path / "needy_game.py").write_text("import nothing_of_that_name\n")
+    (tmp_path / "unread_game.py").write_text('import json\n\n\njson.loads("{")\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", list(__import__("sys").path))
     trust("good_game:TicTacToe")
@@ -238,6 +257,7 @@ def test_modules_are_found_in_the_current_directory(tmp_path, monkeypatch):
         "good_game.py:X": "no module good_game.py",
         "bad_game:X": r"importing bad_game raised ZeroDivisionError: .* \(bad_game.py, line 3\)",
         "needy_game:X": r"importing needy_game raised ModuleNotFoundError.*needy_game.py, line 1",
+        "unread_game:X": r"importing unread_game raised JSONDecodeError: .* \(unread_game.py, line 4\)",
     }.items():
         trust(entry)
         with pytest.raises(UsageError, match=words):

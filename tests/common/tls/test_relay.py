@@ -140,20 +140,77 @@ def test_the_silent_give_way(certificate: Certificate, echo: Echo, monkeypatch: 
     """They are dropped after a while, and at once if there are too many of them."""
     monkeypatch.setattr(relay_module, "HANDSHAKE_SECONDS", 0.5)
     monkeypatch.setattr(relay_module, "MAX_ARRIVING", 5)
+    with a_relay_here(certificate, echo.path) as port:
+        strangers = [socket.create_connection((HOST, port), 10) for _ in range(8)]
+        assert [stranger.recv(1) for stranger in strangers[:3]] == [b""] * 3, "the oldest, at once"
+        begun = time.monotonic()
+        assert [stranger.recv(1) for stranger in strangers[3:]] == [b""] * 5
+        assert time.monotonic() - begun < 5
+
+
+@contextlib.contextmanager
+def a_relay_here(certificate: Certificate, target: str) -> Iterator[int]:
+    """The port of a relay in a thread of this process."""
     listener = socket.create_server((HOST, 0))
-    here = relay_module.Relay(listener, relay_module.server_context(certificate.certificate, certificate.key),
-                              echo.path)
+    here = relay_module.Relay(listener, relay_module.server_context(certificate.certificate, certificate.key), target)
     end, ended = socket.socketpair()
-    thread = threading.Thread(target=here.run, args=(ended.fileno(),))
+    thread = threading.Thread(target=here.run, args=(ended.fileno(),), daemon=True)
     thread.start()
-    strangers = [socket.create_connection(listener.getsockname(), 10) for _ in range(8)]
-    assert [stranger.recv(1) for stranger in strangers[:3]] == [b""] * 3, "the oldest, at once"
-    begun = time.monotonic()
-    assert [stranger.recv(1) for stranger in strangers[3:]] == [b""] * 5
-    assert time.monotonic() - begun < 5
-    end.send(b"x")
-    thread.join(10)
-    assert not thread.is_alive()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        end.send(b"x")
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_the_end_of_a_request_does_not_wait_for_more(
+    certificate: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server takes at once as much as may wait on the way, and answers when it has all."""
+    monkeypatch.setattr(relay_module, "MOST_BYTES", 1 << 15)
+    request = bytes(range(256)) * 512  # 128 KB
+    with socket.socket(socket.AF_UNIX) as server, a_relay_here(certificate, str(tmp_path / "s")) as port:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        server.settimeout(10)
+        context = ssl.create_default_context(cadata=certificate.authority)
+        with context.wrap_socket(socket.create_connection((HOST, port), 10), server_hostname=HOST) as client:
+            client.sendall(request)
+            accepted, _ = server.accept()
+            with accepted:
+                accepted.settimeout(10)
+                heard = b""
+                while len(heard) < len(request):
+                    heard += accepted.recv(1 << 20)
+                assert heard == request
+                accepted.sendall(b"answer")
+                assert client.recv(100) == b"answer"
+
+
+def test_what_follows_the_end_of_tls_ends_the_connection(certificate: Certificate, echo: Echo) -> None:
+    """It cannot be decrypted: to try again and again would keep the relay from every other client."""
+    context = ssl.create_default_context(cadata=certificate.authority)
+    received, sealed = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(received, sealed, server_hostname=HOST)
+    with a_relay_here(certificate, echo.path) as port, socket.create_connection((HOST, port), 10) as stranger:
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                stranger.sendall(sealed.read())
+                received.write(stranger.recv(1 << 16))
+        with contextlib.suppress(ssl.SSLWantReadError):
+            tls.unwrap()
+        stranger.sendall(sealed.read() + b"x" * 1000)
+        with contextlib.suppress(ConnectionError):
+            while stranger.recv(1 << 16):
+                pass
+        context = ssl.create_default_context(cadata=certificate.authority)
+        with context.wrap_socket(socket.create_connection((HOST, port), 10), server_hostname=HOST) as client:
+            client.sendall(b"x")
+            assert client.recv(1) == b"x"
 
 
 def test_the_end_of_the_server_is_the_end_of_the_connection(

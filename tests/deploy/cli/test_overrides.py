@@ -351,6 +351,19 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert mask_tree({"a": section, "pass": 1, "key": {"b": 1}}) == {"a": masked, "pass": "***", "key": {"b": 1}}
 
 
+@pytest.mark.parametrize("name", ["123e456", "12e4", "2_000", "true", "1.5", "007"])
+def test_a_name_that_looks_like_a_number_stays_a_name(name: str) -> None:
+    assert compose([f"run.dir={name}"]).run.dir == name
+    if name.isalnum():
+        assert compose([f"run.name={name}"]).run.name == name
+
+
+@pytest.mark.parametrize("value", ["5", "null", "[9]", "'size: 9'"])
+def test_rules_that_are_no_map_are_refused(value: str) -> None:
+    with pytest.raises(UsageError, match=r"game\.params=.*: must be a map, such as"):
+        compose(["game=go", f"game.params={value}"])
+
+
 def test_the_configuration_page_is_true() -> None:
     from shusaku.deploy.cli.config_reference import PAGE, page, settings
 

@@ -208,6 +208,45 @@ def test_gives_up_on_exceptions_in_a_row_though_heartbeats_came() -> None:
         go_on()
 
 
+def test_gives_up_on_a_worker_that_takes_long_to_begin_and_fails_then() -> None:
+    """An inference server compiles for 80 s, is ready, and its first batch fails."""
+    clock = Clock()
+
+    def build(worker: FakeWorker) -> None:
+        worker.beat = Heartbeat("compiling", 0.0, is_ready=False)
+        worker.send_heartbeat()
+
+    supervisor, role = Supervisor(clock), FakeRole(clock, build)
+    supervisor.register(role, 1)
+
+    def go_on() -> None:
+        for _ in range(2000):
+            clock.now += 1
+            supervisor.reconcile()
+            for worker in role.running():
+                if worker.beat.is_ready:
+                    worker.reason = "Error: out of memory"
+                elif clock.now - worker.started_at > HEALTHY_SECONDS + 20:
+                    worker.beat = Heartbeat("a step", 0.0)
+
+    with pytest.raises(RunError, match="player 0 failed 6 times in a row"):
+        go_on()
+
+
+def test_one_that_fails_for_ever_is_missed_while_others_work() -> None:
+    """One of two GPUs has gone: its server finds none, at every start."""
+    supervisor, role, clock = make_group(2)
+    for _ in range(1000):
+        clock.now += 1
+        supervisor.reconcile()
+        for worker in role.running():
+            if worker.index == 1 and clock.now > 1000 + 2 * HEALTHY_SECONDS:
+                worker.reason = "Error: there is no GPU"
+    assert len([worker for worker in role.started if worker.index == 1]) > GIVE_UP
+    assert supervisor.groups["player"].has_lasted
+    assert [worker.incarnation for worker in role.running() if worker.index == 0] == [0]
+
+
 def test_a_worker_that_may_be_missing_ends_nothing() -> None:
     supervisor, role, clock = make_group(1)
     role.is_vital = False

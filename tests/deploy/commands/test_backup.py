@@ -18,6 +18,7 @@ from shusaku.deploy.cli.main import main
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.commands.backup import backup, restore
 from shusaku.deploy.local.driver import LocalRun
+from shusaku.deploy.run.learner_start import check_learner_start, load_learner_start
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.learner.checkpoints import load_latest
 
@@ -68,6 +69,27 @@ def test_a_run_in_one_process_goes_on_from_its_backup(
     lines = (tmp_path / "again" / "versions.jsonl").read_text().splitlines()
     versions = [json.loads(line)["version"] for line in lines]
     assert versions == sorted(set(versions))
+
+
+def test_what_the_run_was_given_comes_with_it(tmp_path: Path) -> None:
+    """Weights and games that it still needs when their source is gone; its rows begin with those of another run."""
+    train(tmp_path / "first", 300)
+    train(tmp_path / "run", 300)
+    run, again = tmp_path / "run", tmp_path / "again"
+    words = [*SMALL, f"learner.start={tmp_path / 'first'}"]
+    load_learner_start(compose([*words, f"run.dir={run}"]), run)
+    given = ["reinforce/start.safetensors", "reinforce/pool/00000001.safetensors", "policies/one.safetensors",
+             "imported/00000000.records", "precision.json"]
+    for number, name in enumerate(given):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_bytes(bytes([number]) * 99)
+    (run / "reinforce" / "pool" / ".00000051.part").write_bytes(b"half")
+    backup(str(tmp_path / "to"), compose([*SMALL, f"run.dir={run}"]), as_json=True)
+    shutil.rmtree(tmp_path / "first")
+    restore(str(tmp_path / "to"), compose([*SMALL, f"run.dir={again}"]), as_json=True)
+    assert [(again / name).read_bytes() for name in given] == [(run / name).read_bytes() for name in given]
+    assert [path.name for path in (again / "reinforce" / "pool").iterdir()] == ["00000001.safetensors"]
+    check_learner_start(compose([*words, f"run.dir={again}"]))
 
 
 def test_what_is_refused_and_leaves_nothing(tmp_path: Path) -> None:

@@ -171,6 +171,7 @@ def test_the_block_is_printed(config: Config, driver: Driver, capsys: pytest.Cap
     state = status(config, as_json=False)
     out = capsys.readouterr().out
     for text in ("tic_tac_toe", "1:01 of 20:00", "1,234 games", "77 steps", "1.500 policy loss", "1 of 1 actors",
+                 "waiting: 10 of 500 rows before the first step",
                  "self-play: the learner waits 40% of its time for rows", "0.875"):
         assert text in out, out
     assert state["status"]["games"] == 1234

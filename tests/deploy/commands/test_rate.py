@@ -12,6 +12,7 @@ from shusaku.actors.arena.entrants import rating_search
 from shusaku.actors.arena.rating_log import Meeting, Moment, append_meeting, read_meetings
 from shusaku.deploy.cli import main as cli
 from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.commands.rate import _as_rated
 
 SMALL = [
     "experiment=tic_tac_toe", "actors.count=1", "actors.games_per_actor=8", "search.simulations=4",
@@ -48,6 +49,15 @@ def test_missing_games_are_played_once(trained: Path, capsys: pytest.CaptureFixt
     assert "plain UCT" in captured.out or "uct_10" in captured.out
     assert "against" not in captured.err
     assert len(read_meetings(trained)) == len(meetings)
+
+
+def test_a_run_is_rated_by_the_settings_of_its_rater() -> None:
+    """With other simulations, anchors or openings its versions would be other players, and Elo have another zero."""
+    saved = {"rater": {"simulations": 200, "anchors": ["uct_10", "uct_100"], "opening_plies": 2, "fill": 0, "gone": 1}}
+    config = _as_rated(compose(["rater.opening_plies=3", "rater.fill=20"]), saved)
+    rater = config.rater
+    assert (rater.simulations, rater.anchors, rater.opening_plies, rater.fill) == (200, ["uct_10", "uct_100"], 3, 20)
+    assert _as_rated(compose([]), {}).rater == compose([]).rater
 
 
 def test_games_in_which_an_engine_fails_do_not_count(

@@ -155,6 +155,48 @@ def test_the_result_of_the_file_stays_where_the_rules_see_another_one() -> None:
         to_training(replay.finish(outcome=-1), Game("connect_four"), number=0)
 
 
+def read_sgf(text: str) -> GameRecord:
+    [record] = read_records(text, "x.sgf").records
+    return record
+
+
+def test_a_game_that_was_given_up_behind_two_passes_is_learned_from_without_a_score() -> None:
+    rules = Game("go", {"size": 9})
+    rows = to_training(read_sgf("(;SZ[9]KM[7]RE[B+R];B[ee];W[];B[])"), rules, number=0)
+    assert (rows.outcome, rows.ended_by, len(rows)) == (1, EndedBy.RESIGNATION, 2)
+    assert np.isnan(rows.score)
+    counted = to_training(read_sgf("(;SZ[9]KM[7];B[ee];W[];B[])"), rules, number=0)
+    assert (counted.outcome, counted.ended_by, len(counted), counted.score) == (1, EndedBy.RULES, 3, 74)
+    ring = RowRing(rules, 100)
+    assert ring.append(rows) + ring.append(counted) == 5
+
+
+@pytest.mark.parametrize("result", ["RE[Void]", "RE[?]"])
+def test_a_result_that_is_not_known_is_not_learned_from(result: str) -> None:
+    rules, record = Game("go", {"size": 9}), read_sgf(f"(;SZ[9]KM[7]{result};B[ee];W[];B[])")
+    with pytest.raises(RecordError, match="the result is not known"):
+        to_training(record, rules, number=0)
+    drawn = to_training(record, rules, number=0, unknown="draw")
+    assert (drawn.outcome, len(drawn)) == (0, 2)
+    assert RowRing(rules, 100).append(drawn) == 2
+    [cut] = read_records("1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 5. e4 *", "x.pgn").records
+    with pytest.raises(RecordError, match="the result is not known"):
+        to_training(cut, Game("chess"), number=0)
+    [mate] = read_records('[Termination "unterminated"]\n\n1. f3 e5 2. g4 Qh4# *', "x.pgn").records
+    assert to_training(mate, Game("chess"), number=0, unknown="draw").outcome == 0
+
+
+def test_without_a_komi_the_komi_of_the_run_is_learned_with() -> None:
+    for komi, outcome in ((7.0, 1), (90.5, -1)):
+        rules = Game("go", {"size": 9, "komi": komi})
+        rows = to_training(read_sgf("(;SZ[9]RE[B+R];B[ee];W[])"), rules, number=0)
+        assert (rows.params["komi"], rows.outcome) == (komi, 1)
+        rows = to_training(read_sgf("(;SZ[9];B[ee];W[];B[])"), rules, number=0)
+        assert (rows.params["komi"], rows.outcome, rows.ended_by) == (komi, outcome, EndedBy.RULES)
+        rows = to_training(read_sgf("(;SZ[9]KM[6.5];B[ee];W[];B[])"), rules, number=0)
+        assert (rows.params["komi"], rows.outcome) == (6.5, 1)
+
+
 @pytest.mark.parametrize(("words", "part"), [
     (["check"], "records.file= is missing"),
     (["check", "records.file=x.doc"], "the ending .doc is no notation; there are .sgf"),

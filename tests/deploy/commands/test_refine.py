@@ -105,6 +105,19 @@ def refine(tmp_path, monkeypatch, capsys):
     return run
 
 
+def test_a_full_disk_hides_no_answer(refine, monkeypatch):
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shusaku.deploy.commands.refine.write_atomically", full)
+    shown = refine("task=queens", "rollouts=12", "seed=3", "trace=tree.json")
+    assert shown.code == 1
+    assert "best answer, score" in shown.out
+    assert "trace=tree.json: No space left on device" in shown.err
+    found = refine("task=queens", "rollouts=12", "seed=3", "trace=tree.json", "--json")
+    assert (found.code, found.result["rollouts"]) == (1, 12)
+
+
 def test_queens_as_text_as_json_and_as_a_file_are_one_tree(refine, tmp_path):
     words = ["task=queens", "rollouts=12", "seed=3"]
     shown = refine(*words, "trace=tree.json")

@@ -15,6 +15,7 @@ from shusaku.deploy.diagnosis.game_facts import Calibration, GameFacts
 from shusaku.deploy.diagnosis.metric_series import MetricSeries
 from shusaku.deploy.diagnosis.rules import RunFacts, judge
 from shusaku.deploy.run.composed_config import ComposedConfig
+from shusaku.replay.window import window_rows
 
 HOUR = 3600.0
 HEALTHY_GAMES = GameFacts(
@@ -32,7 +33,7 @@ HEALTHY_FIT = fit_of((0.2, 0.6), (0.18, 0.58))
 
 def series(path: Path, *, paused: float | None = 0.05, waiting: float = 0.1, gain: float = 0.05, loss: float = -0.02,
            source: tuple[str, str] = ("strength", "search_64.optimal"), scale: float = 1.0, actors: float = 4.0,
-           best: float = 0.9) -> MetricSeries:
+           best: float = 0.9, window: int = 15000) -> MetricSeries:
     """Of an hour, from an accuracy of `best`, with some noise.
 
     `gain` of the accuracy and `loss` of the policy's loss are what the hour changes.
@@ -44,6 +45,7 @@ def series(path: Path, *, paused: float | None = 0.05, waiting: float = 0.1, gai
             columns: dict[str, dict[str, float]] = {
                 "self_play": {"actors": actors} if paused is None else {"paused_share": paused, "actors": actors},
                 "learner": {"waiting_share": waiting, "loss/policy": 1.5 + loss * minute / 60 + noise},
+                "replay": {"window": window},
                 source[0]: {source[1]: scale * (best + gain * minute / 60 + noise)},
             }
             for name, values in columns.items():
@@ -77,8 +79,14 @@ def test_a_healthy_run_gets_no_advice(tmp_path: Path) -> None:
     (["replay.samples_per_position=2"], {"waiting": 0.8}, "balance", "replay.samples_per_position=3"),
     (["replay.samples_per_position=4"], {"fit": fit_of((0.6, 0.6), (0.18, 0.58))}, "fit",
      "replay.samples_per_position=2"),
-    (["replay.samples_per_position=1", "replay.minimum=8000"],
-     {"fit": fit_of((0.2, 0.8), (0.18, 0.58))}, "fit", "replay.minimum=16000"),
+    (["replay.samples_per_position=1", "replay.window_factor=0.4"],
+     {"fit": fit_of((0.2, 0.8), (0.18, 0.58))}, "fit", "replay.window_factor=0.8"),
+    (["replay.samples_per_position=1", "replay.window_factor=0.7"],
+     {"fit": fit_of((0.2, 0.8), (0.18, 0.58))}, "fit", "replay.window_factor=1"),
+    (["replay.samples_per_position=1", "replay.window_factor=1"],
+     {"fit": fit_of((0.2, 0.8), (0.18, 0.58))}, "fit", "replay.window=fixed"),
+    (["replay.samples_per_position=1", "replay.capacity=20000"],
+     {"fit": fit_of((0.2, 0.8), (0.18, 0.58)), "window": 20000}, "fit", "replay.capacity=40000"),
     (["network.filters=32"],
      {"fit": fit_of((0.6, 0.6), (0.58, 0.6)), "loss": 0.0}, "fit", "network.filters=64"),
     ([], {"gain": -0.05}, "progress", "learner.learning_rate="),
@@ -113,6 +121,16 @@ def test_one_sickness_is_one_finding(
     assert compose([*words, found[topic].setting]) != compose(words), "what is in force already helps nobody"
 
 
+@pytest.mark.parametrize("seen", [100_000, 1_000_000, 6_000_000])
+def test_the_larger_window_is_about_twice_as_large(seen: int, tmp_path: Path) -> None:
+    overrides = ["replay.samples_per_position=1", "replay.capacity=2000000"]
+    before = compose(["experiment=connect_four", *overrides])
+    found = advised(facts(tmp_path, *overrides, fit=fit_of((0.2, 0.8), (0.18, 0.58)),
+                          window=window_rows(before.replay, seen)))["fit"]
+    after = compose(["experiment=connect_four", *overrides, found.setting])
+    assert window_rows(after.replay, seen) > 1.7 * window_rows(before.replay, seen)
+
+
 @pytest.mark.parametrize(("overrides", "sick"), [
     (["self_play.resign_errors=0.05", "self_play.decided_value=0.9"], {"games": replace(HEALTHY_GAMES, decided=0.5)}),
     (["self_play.resign_errors=0.05", "self_play.decided_value=0.9", "learner.cut_off_value=search"],
@@ -141,7 +159,7 @@ def test_one_sided_go_gets_another_komi(rules: list[str], score: float, komi: st
 @pytest.mark.parametrize(("slope", "overrides", "setting"), [
     (0.5, ["learner.root_value_share=0"], "learner.root_value_share=0.5"),
     (0.5, ["learner.root_value_share=0.5", "learner.value_lambda=0"], "learner.value_lambda=0.8"),
-    (0.5, ["learner.root_value_share=0.5", "learner.value_lambda=0.8", "replay.minimum=8000"], "replay.minimum=16000"),
+    (0.5, ["learner.root_value_share=0.5", "learner.value_lambda=0.8"], "replay.window_factor=0.8"),
     (1.6, ["learner.value_weight=1"], "learner.value_weight=2"),
 ])
 def test_values_that_do_not_fit_the_outcomes(

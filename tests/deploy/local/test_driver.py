@@ -17,7 +17,7 @@ from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.codec import decode_record
-from shusaku.common.errors import ResumeError
+from shusaku.common.errors import ResumeError, UsageError
 from shusaku.common.metrics import read_metrics
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.local.driver import LocalRun
@@ -228,6 +228,51 @@ def test_a_kill_at_any_time_costs_no_more_than_the_last_checkpoint(tmp_path):
     assert process.returncode == 0, output
     assert "goes on after" in output
     games_of(tmp_path)  # checks that no sequence number is missing or there twice
+
+
+class Gone(PseudoRandomEvaluator):
+    """Is refused after so many calls, as an evaluator whose GPU has gone."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__(Game("tic_tac_toe"), 8)
+        self.calls = calls
+
+    def __call__(self, leaves):
+        self.calls -= 1
+        if self.calls < 0:
+            raise UsageError("inference.device=cuda: there is no GPU")
+        return super().__call__(leaves)
+
+
+def test_what_was_learned_outlives_a_refusal(tmp_path):
+    """A new directory is removed only if its first start is refused; hours later all the work of a run is in it."""
+    config = compose([*SMALL, f"run.dir={tmp_path / 'run'}", "actors.count=1"])
+
+    def train(calls: int) -> None:
+        with RunDirectory(config) as opened:
+            run = LocalRun(config, opened, Questions(1e9), [Gone(calls)])
+            try:
+                run.train()
+            finally:
+                run.close()
+
+    for calls, is_kept in [(0, False), (20_000, True)]:
+        with pytest.raises(UsageError, match="no GPU"):
+            train(calls)
+        assert (tmp_path / "run").exists() == is_kept
+    assert (tmp_path / "run" / "weights.safetensors").exists()
+    assert any(True for _ in RecordLog(tmp_path / "run" / "records").iterate())
+
+
+def test_an_actor_that_comes_back_goes_on_counting_its_games(tmp_path):
+    """On four cores, then on two, then on four: games with the numbers of earlier ones would be dropped as the same."""
+    words = [*SMALL, f"run.dir={tmp_path}"]
+    for actors, rows in [(2, 600), (1, 900), (2, 1500)]:
+        run = train_until([*words, f"actors.count={actors}"], 1e9,
+                          lambda run, rows=rows: run.buffer.stats().inserted >= rows,
+                          pseudo_random_evaluators()[:actors])
+        assert run.buffer.stats().duplicates == 0
+    assert games_of(tmp_path)[1]
 
 
 def test_a_second_process_on_the_same_directory_is_refused(tmp_path):

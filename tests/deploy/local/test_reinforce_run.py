@@ -39,6 +39,15 @@ def games_of(directory: Path) -> list[tuple[Any, ...]]:
     return [(r.game_id, r.actions.tolist(), r.outcome, r.versions.tolist()) for r in records]
 
 
+@pytest.mark.parametrize(("actors", "lag"), [(1, 0), (4, 0), (3, 1), (7, 0)])  # of 8 games an update, in pairs
+def test_many_actors_play_no_more_than_the_next_update_takes(actors: int, lag: int, tmp_path: Path) -> None:
+    run = train(tmp_path, 1e9, 5, f"actors.count={actors}", "actors.games_per_actor=8")
+    assert len(run.actors) == min(actors, 4)
+    assert run.buffer.stats().too_old == 0
+    versions = [max(game[3]) for game in games_of(tmp_path)][:40]  # opponents are no newer than who learns
+    assert {number // 8 + 1 - version for number, version in enumerate(versions)} == set(range(lag + 1))
+
+
 def pool_of(directory: Path) -> list[str]:
     return sorted(path.name for path in (directory / "reinforce" / "pool").iterdir())
 

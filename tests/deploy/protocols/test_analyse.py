@@ -97,10 +97,12 @@ def test_other_starts_and_root_moves(client: Client) -> None:
     fen = "6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1"
     client.send(id="allow", position=fen, allow=["a1a8", "e1e2"])
     client.send(id="avoid", position=fen, avoid=["a1a8"], simulations=64)
+    client.send(id="doubled", position="6k1/5ppp/8/8/8/8/7r/7K w - - 0 1", allow=["h1h2", "Kxh2"])
     answers = {answer["id"]: {move["move"] for move in answer["moves"]} for answer in client.finish()}
     assert answers["allow"] <= {"a1a8", "e1e2"}
     assert "a1a8" not in answers["avoid"]
     assert answers["avoid"]
+    assert answers["doubled"] == {"h1h2"}, "of two legal moves"
 
 
 def test_reports_while_it_thinks(client: Client) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,8 +51,12 @@ def test_only_children_from_rays_package_belong_to_ray(
     tmp_path: Path, sleeper: Callable[..., psutil.Process]
 ) -> None:
     own = sleeper()  # such as a Redis server
-    package = tmp_path / "ray" / "core"
+    package = tmp_path / "site-packages" / "ray" / "core"
     package.mkdir(parents=True)
+    own_python = tmp_path / "ray" / "bin" / "python"  # as in Ray's images, and the watchdog runs by it, too
+    own_python.parent.mkdir(parents=True)
+    own_python.symlink_to(sys.executable)
+    ours = subprocess.Popen([str(own_python), "-c", "import time; time.sleep(60)"])
     daemon = subprocess.Popen(["sh", "-c", "sleep 60 & wait", str(package / "raylet")])
     try:
         deadline = time.monotonic() + 5
@@ -62,6 +67,8 @@ def test_only_children_from_rays_package_belong_to_ray(
         assert found == {daemon.pid, grandchild.pid}
         assert own.pid not in found
     finally:
+        ours.kill()
+        ours.wait()
         for process in all_below(daemon.pid):
             process.kill()
         daemon.kill()

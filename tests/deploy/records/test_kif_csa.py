@@ -125,6 +125,19 @@ def test_both_charsets_are_read_by_what_is_there() -> None:
             assert read_records(BOD.encode(charset), name).records[0].players == ("甲", "乙")
 
 
+@pytest.mark.parametrize("charset", ["cp932", "utf-8"])
+@pytest.mark.parametrize("name", ["x.kif", "x.csa"])
+def test_one_bad_byte_costs_one_character(name: str, charset: str) -> None:
+    """A comment that was cut in the middle of a character."""
+    text = BOD if name == "x.kif" else "N+甲\nN-乙\nPI\n+\n+7776FU\n'*頭金\n"
+    whole, first = "頭金".encode(charset), "頭".encode(charset)
+    damaged = text.encode(charset).replace(whole, whole[:len(first) + 1])
+    games = read_records(damaged, name)
+    assert games.rejects == []
+    assert games.records[0].players == ("甲", "乙")
+    assert games.records[0].moves[0].comment == "頭\ufffd"
+
+
 def test_variations_of_kif_are_counted() -> None:
     text = """手合割：平手
    1 ７六歩(77)+
@@ -144,6 +157,84 @@ def test_variations_of_kif_are_counted() -> None:
     assert [move.text for move in record.moves] == ["7g7f", "3c3d", "8h2b+", "3a2b"]
     assert (record.variations, record.outcome, record.ended_by) == (2, None, "interrupted")
     assert [len(one) for one in read_records(f"{text}\n{text}", "x.kif").records] == [4, 4]
+
+
+@pytest.mark.parametrize(("end", "outcome", "ended_by"), [
+    ("   3 不戦勝", 1, "forfeit"), ("   3 不戦敗", -1, "forfeit"), ("   3 時間切れ", -1, "time"),
+    ("   3 引き分け   ( 0:01/00:00:01)", 0, "agreement"), ("   3 最大手数", 0, "ply_limit"),
+    ("   3 対局放棄", None, ""), ("   3 対局放棄\nまで2手で後手の勝ち", -1, ""), ("まで2手で終了", None, ""),
+    ("まで2手で時間切れにより後手の勝ち", -1, "time"), ("まで2手で先手の勝ち", 1, ""),
+    ("まで2手で後手の反則負け", 1, "illegal_move"), ("まで2手で中断", None, "interrupted"),
+    ("まで2手で持将棋", 0, "agreement"),
+])
+def test_ends_of_kif(end: str, outcome: int | None, ended_by: str) -> None:
+    text = f"手合割：平手\n   1 ７六歩(77)\n   2 ３四歩(33)\n{end}\n"
+    for record in read_records(f"{text}\n{text}", "x.kif").records:
+        assert (len(record), record.outcome, record.ended_by) == (2, outcome, ended_by)
+    assert len(read_records(f"{text}\n{text}", "x.kif").records) == 2
+    again = read_one(write_records([record], "x.kif"), "x.kif")
+    assert again.outcome == outcome
+
+
+def test_headers_of_kif_with_a_narrow_colon() -> None:
+    text = ("開始日時:2003/05/03 10:30:00\n手合割:香落ち\n下手:甲:乙\n上手:丙\n場所：東京\n"
+            "1 ３四歩(33) ( 0:05/00:00:05)\n")
+    games = read_records(text + text, "x.kif")
+    assert games.rejects == []
+    for record in games.records:
+        assert (record.players, record.date, record.headers) == (("甲:乙", "丙"), "2003-05-03", {"場所": "東京"})
+        assert [(move.text, move.seconds) for move in record.moves] == [("3c3d", 5)]
+        assert record.first_position().to_play == 1
+
+
+def test_comments_behind_the_end_belong_to_the_last_move() -> None:
+    record = read_one("   1 ７六歩(77)\n*first\n   2 投了\n*second\nまで1手で先手の勝ち\n*third\n", "x.kif")
+    assert record.moves[0].comment == "first\nsecond\nthird"
+    assert read_one("   1 投了\n*alone\n", "x.kif").comment == "alone"
+
+
+@pytest.mark.parametrize(("name", "text", "outcome"), [
+    ("x.kif", "   1 ７六歩(77)\n*good\n   2 ３五歩(33)\n*two squares\n   3 反則勝ち\n", 1),
+    ("x.kif", "   1 ７六歩(77)\n*good\n   2 ３五歩(33)\n*two squares\nまで2手で後手の反則負け\n", 1),
+    ("x.csa", "PI\n+\n+7776FU\nT3\n'*good\n-3335FU\nT9\n'*two squares\n%-ILLEGAL_ACTION\n", 1),
+])
+def test_an_illegal_last_move_that_lost_is_left_out(name: str, text: str, outcome: int) -> None:
+    record = read_one(text, name)
+    assert [move.text for move in record.moves] == ["7g7f"]
+    assert (record.outcome, record.ended_by) == (outcome, "illegal_move")
+    assert record.moves[0].comment == "good\ntwo squares"
+    assert record.moves[0].seconds == (3 if name == "x.csa" else None)
+    again = read_one(write_records([record], name), name)
+    assert (again.actions, again.outcome, again.ended_by) == (record.actions, outcome, "illegal_move")
+
+
+@pytest.mark.parametrize("notation", NOTATIONS)
+def test_a_game_that_went_on_or_was_interrupted_has_no_result_by_the_rules(notation: str) -> None:
+    replay = Replay("shogi", {"max_plies": 1024, "declaration": False})
+    for move in ["5i5h", "5a5b", "5h5i", "5b5a"] * 3:
+        replay.play(move)
+    text = write_records([replay.finish(outcome=None, ended_by="interrupted")], f"x.{notation}")
+    last = "" if notation == "csa" else "  13 "
+    more = "+7776FU\n-3334FU\n" if notation == "csa" else "  13 ７六歩(77)\n  14 ３四歩(33)\n"
+    word = "%CHUDAN" if notation == "csa" else "中断"
+    assert text.count(word) == 1
+    cut = text.replace(f"{last}{word}\n", more)
+    for one in (text, cut, cut + f"{last}{word}\n"):
+        record = read_one(one, f"x.{notation}")
+        assert (len(record), record.outcome, record.ended_by) == (12, None, "interrupted")
+    draw = "%SENNICHITE" if notation == "csa" else "  15 千日手"
+    assert read_one(f"{cut}{draw}\n", f"x.{notation}").outcome == 0
+
+
+@pytest.mark.parametrize("ended_by", ["", "agreement", "forfeit", "resignation"])
+def test_csa_does_not_call_an_unknown_loss_an_illegal_move(ended_by: str) -> None:
+    replay = Replay("shogi", {})
+    replay.play("7g7f")
+    record = replay.finish(outcome=1, ended_by=ended_by)
+    text = write_records([record], "x.csa")
+    assert text.endswith("%TORYO\n")
+    assert read_one(text, "x.csa").outcome == 1
+    assert write_records([replay.finish(outcome=1, ended_by="illegal_move")], "x.csa").endswith("%ILLEGAL_MOVE\n")
 
 
 def test_csa_in_all_its_forms() -> None:
@@ -260,6 +351,12 @@ def test_games_that_programs_played() -> None:
     ("x.kif", "手合割：百枚落ち\n   1 ７六歩(77)\n", "the position is not given"),
     ("x.kif", "手合割：その他\n|v玉|\n", "the diagram has 1 rows"),
     ("x.kif", "   1 ７六歩(77)\nnonsense\n", "is no line of KIF"),
+    ("x.kif", "   1 ７六歩(77)\n   2 パス\n   3 ２六歩(27)\n", "move 2: 'パス' is no move of KIF, and moves follow it"),
+    ("x.kif", "   1 ７五歩(77)\n   2 投了\n", "move 1: illegal move '７五歩'"),
+    ("x.kif", "   1 ７五歩(77)\n   2 反則負け\n", "move 1: illegal move '７五歩'"),
+    ("x.kif", "   1 ７五歩(77)\n   2 ３四歩(33)\n   3 反則勝ち\n", "move 1: illegal move '７五歩'"),
+    ("x.csa", "PI\n+\n+7775FU\n%-ILLEGAL_ACTION\n", "move 1: illegal move '+7775FU'"),
+    ("x.csa", "PI\n+\n+7775FU\n-3334FU\n%+ILLEGAL_ACTION\n", "move 1: illegal move '+7775FU'"),
     ("x.csa", "PI\n+\n+7775FU\n", "illegal move '+7775FU'"),
     ("x.csa", "PI\n+\n+7776GI\n", "FU stands there"),
     ("x.csa", "PI\n+\n-3334FU\n", "not a move of the player to move"),

@@ -113,12 +113,31 @@ def test_moves_behind_the_end_by_our_rules_are_cut_and_the_result_stays() -> Non
     assert (len(record), record.cut, record.outcome) == (8, 2, 1)
 
 
+def test_a_game_that_went_on_or_broke_off_has_no_result_by_the_rules() -> None:
+    drawn = "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8"
+    for text in (f"{drawn} 5. e4 e5 *", f'[Result "*"]\n\n{drawn} 5. e4 *',
+                 f'[Termination "unterminated"]\n\n{drawn} *'):
+        record = read_one(text)
+        assert (len(record), record.outcome, record.ended_by) == (8, None, "interrupted")
+        again = read_one(write_records([record], "x.pgn"))
+        assert (again.actions, again.outcome, again.ended_by) == (record.actions, None, "interrupted")
+    assert read_one(f"{drawn} *").outcome == 0
+
+
+def test_a_termination_that_is_not_ours_is_kept() -> None:
+    record = read_one('[Event "x"]\n[Termination "Ann won on time"]\n\n1. e4 1-0')
+    assert record.headers == {"Termination": "Ann won on time"}
+    assert read_one(write_records([record], "x.pgn")) == record
+    assert read_one('[Event "x"]\n[Termination "Time forfeit"]\n\n1. e4 1-0').headers == {}
+
+
 @pytest.mark.parametrize(("text", "part"), [
     ('[Event "x"]\n\n1. e4 e5 2. Ke3 1-0', "game 1, move 3: 'Ke3' is no move"),
     ('[Event "x"]\n\n1. Nf3 Nf6 2. d4 d5 3. Nd2 *', "move 5: illegal move 'Nd2', which could be Nbd2 or Nfd2"),
     ('[Event "x"]\n[FEN "8/8"]\n\n*', "FEN"),
     ('[Event "x"]\n[Variant "Chess960"]\n\n1. e4 *', "'Chess960' is not played here"),
     ('[Event "x"]\n\n1. e4 {never closed', "no closing brace"),
+    ('[Event "x"]\n[Result "1-0"]\n\n1. e4 (1. d4 e5 2. Nf3 d6 3. c4 1-0', "move 2: a variation has no closing"),
     ('[Event "x"]\n\n1. -- e5 *', "is no part of a game"),
     ('[Event "x"]\n\n1. e4 ' + "(" * (MAX_NESTING + 1) + " *", "nested"),
 ])

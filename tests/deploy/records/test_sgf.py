@@ -140,6 +140,24 @@ def test_a_handicap_is_a_parameter_if_its_points_are_the_usual_ones() -> None:
     assert free.headers["HA"] == "2"
 
 
+@pytest.mark.parametrize(("text", "start", "moves"), [
+    ("(;GM[1]SZ[9]AB[cc]AW[gg]B[ee];W[dd];B[cd]RE[B+R])", {"C7": 0, "G3": 1}, ["E5", "D6", "C6"]),
+    ("(;GM[1]SZ[9];B[ee]AW[gg]AB[cc];W[dd])", {"C7": 0, "G3": 1}, ["E5", "D6"]),
+    ("(;GM[1]SZ[9]HA[2]AB[cg][gc]W[ee];B[ef])", {"C3": 0, "G7": 0}, ["E5", "E4"]),
+])
+def test_stones_in_the_node_of_the_first_move_come_before_it(
+    text: str, start: dict[str, int], moves: list[str]
+) -> None:
+    record = read_one(text)
+    empty = Game("go", {"size": 9}).start()
+    stones = {empty.to_move(cell): stone
+              for cell, stone in enumerate(stones_of(record.rules(), record.first_position())) if stone >= 0}
+    assert stones == start
+    assert [move.text for move in record.moves] == moves
+    assert read_one(write_records([record], "x.sgf")) == record
+    assert "illegal move 'cc'" in reason("(;GM[1]SZ[9];AB[cc]W[ee];B[cc])")
+
+
 def test_compressed_points_passes_and_sizes() -> None:
     record = read_one("(;GM[1]SZ[5:5]AB[aa:ca]AW[ac][bc]AE[ca]PL[W];W[tt];B[])")
     assert [move.text for move in record.moves] == ["pass", "pass"]
@@ -170,12 +188,47 @@ def test_a_forced_pass_of_othello_may_be_left_out() -> None:
     ("B+3.5", 1, 3.5, "rules"), ("W+R", -1, None, "resignation"), ("W+Time", -1, None, "time"),
     ("0", 0, None, "agreement"),
     ("Void", None, None, "interrupted"), ("?", None, None, ""), ("b + 12", 1, 12, "rules"), ("B+F", 1, None, "forfeit"),
-    ("B+", 1, None, ""),
+    ("B+", 1, None, ""), ("B+3,5", 1, 3.5, "rules"), ("B+1/2", 1, 0.5, "rules"), ("W+3 1/2", -1, -3.5, "rules"),
+    ("W+21/2", -1, -2.5, "rules"), ("B+10/3", 1, None, ""), ("W+Resignation", -1, None, "resignation"),
 ])
 def test_results(text: str, outcome: int | None, score: float | None, ended_by: str) -> None:
     record = read_one(f"(;SZ[9]RE[{text}];B[aa])")
     assert (record.outcome, record.score, record.ended_by) == (outcome, score, ended_by)
     assert read_one(write_records([record], "x.sgf")) == record
+
+
+@pytest.mark.parametrize("result", ["Void", "?", "Suspended"])
+def test_a_result_that_the_file_does_not_know_is_not_that_of_the_rules(result: str) -> None:
+    record = read_one(f"(;SZ[9]RE[{result}];B[ee];W[];B[])")
+    assert (record.outcome, record.score, record.ended_by) == (None, None, "interrupted")
+    assert read_one(write_records([record], "x.sgf")) == record
+    missing_result = read_one("(;SZ[9];B[ee];W[];B[])")
+    assert (missing_result.outcome, missing_result.ended_by) == (1, "rules")
+
+
+@pytest.mark.parametrize(("result", "ended_by"), [("B+R", "resignation"), ("B+T", "time"), ("B+F", "forfeit")])
+def test_a_game_that_was_given_up_behind_two_passes_has_no_score(result: str, ended_by: str) -> None:
+    record = read_one(f"(;SZ[9]RE[{result}];B[ee];W[];B[])")
+    assert (record.outcome, record.score, record.ended_by) == (1, None, ended_by)
+    assert read_one(write_records([record], "x.sgf")) == record
+
+
+@pytest.mark.parametrize(("rules", "params"), [
+    ("GOE", ("tromp_taylor", "simple")), ("Ing", ("tromp_taylor", "simple")), ("ing goe", ("tromp_taylor", "simple")),
+    ("NZ", ("tromp_taylor", "situational")), ("New Zealand", ("tromp_taylor", "situational")),
+    ("Tromp-Taylor", ("tromp_taylor", "positional")), ("Chinese", ("chinese", "positional")),
+    ("Japanese", ("chinese", "simple")), ("AGA", ("chinese", "simple")),
+])
+def test_rules_by_their_names(rules: str, params: tuple[str, str]) -> None:
+    record = read_one(f"(;SZ[9]RU[{rules}];B[aa])")
+    assert (record.params["rules"], record.params["superko"]) == params
+    assert read_one(write_records([record], "x.sgf")) == record
+
+
+def test_suicide_of_several_stones_is_legal_by_ings_rules() -> None:
+    text = "(;SZ[5]RU[GOE]AB[ba][bb][ac]AW[aa]PL[W];W[ab])"
+    assert len(read_one(text)) == 1
+    assert "illegal move 'ab'" in reason(text.replace("GOE", "Japanese"))
 
 
 @pytest.mark.parametrize(("komi", "read"), [
@@ -193,11 +246,24 @@ def test_the_charset_that_a_file_names() -> None:
     assert read_records("(;SZ[9]PB[Müller];B[aa])".encode("latin-1"), "x.sgf").records[0].players[0] == "Müller"
 
 
+@pytest.mark.parametrize(("told", "charset", "name"), [  # with ] as second byte, or of the larger charset alone
+    ("Shift_JIS", "cp932", "ゾ①"), ("gb2312", "gb18030", "乚朱镕基"), ("GBK", "gb18030", "乚㐂"),
+    ("Big5", "cp950", "也裏"), ("EUC-KR", "cp949", "믜"),
+])
+def test_a_bad_byte_costs_one_character_in_the_charset_that_the_file_names(told: str, charset: str, name: str) -> None:
+    text = f"(;SZ[9]CA[{told}]PB[{name}];B[aa])\n".encode(charset)
+    games = read_records(text + text.replace(b"B[aa]", b"B[bb]C[\x83.]"), "x.sgf")
+    assert games.rejects == []
+    assert [record.players[0] for record in games.records] == [name, name]
+    assert games.records[1].moves[0].comment.endswith(".")
+
+
 @pytest.mark.parametrize(("text", "part"), [
     ("(;GM[1]SZ[9];B[aa];W[aa])", "game 1, move 2: illegal move 'aa'"),
     ("(;GM[1]SZ[9];B[aa];B[bb])", "move 2: black moves, but it is the turn of white"),
     ("(;GM[1]SZ[9];B[zz])", "'zz' is no point of a board of 9"),
-    ("(;GM[1]SZ[9];B[aa]AW[bb])", "set up behind moves"),
+    ("(;GM[1]SZ[9];B[aa];W[bb]AW[cc])", "set up behind moves"),
+    ("(;GM[1]SZ[9];B[aa];AW[cc]W[bb])", "set up behind moves"),
     ("(;GM[7];B[aa])", "GM[7] is not a game"),
     ("(;GM[1]SZ[40])", "size"),
     ("(;GM[1]SZ[9:13])", "must be square"),

@@ -121,6 +121,10 @@ def test_requests_need_the_token(run: Run) -> None:
 def test_a_page_whose_name_was_rebound_reads_nothing(run: Run) -> None:
     for path in ("/healthz", "/metrics", "/status"):
         assert run.ask(path, Host="evil.example:80")[0] == 403
+    for path in ("/stop", "/scale?actors=3"):
+        token = {"Authorization": f"Bearer {run.server.token}"}
+        assert run.ask(path, "POST", Host="evil.example:80", **token)[0] == 403
+    assert (run.stops, run.server.take_actors()) == (0, 0)
     assert run.ask("/healthz", Host="localhost:9100")[0] == 200
     assert run.ask("/nonsense")[0] == 404
 

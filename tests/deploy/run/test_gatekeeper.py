@@ -76,6 +76,20 @@ def test_decisions_are_kept_with_their_games_and_survive_a_restart(tmp_path: Pat
     assert run.playing() == (2, 4)
 
 
+def test_games_of_other_searches_rate_nobody_and_open_pairs_neither(tmp_path: Path) -> None:
+    """With 1,600 simulations a version is another player than with 64."""
+    run = Run(tmp_path)
+    for version, simulations in ((1, None), (2, 64), (3, 1600), (4, None)):
+        run.keeper.offer(weights(version, 100 * version))
+        if version > 1:
+            found = GateResult(version, run.best, ((1.0, 0.0), (1.0,)), True, simulations)
+            run.keeper.conclude(found)
+    rated = read_meetings(tmp_path, 64)
+    assert [(meeting.first, meeting.points) for meeting in rated] == [
+        ("version 2", ((1.0, 0.0),)), ("version 4", ((1.0, 0.0),))]
+    assert len(read_meetings(tmp_path)) == 3
+
+
 def test_a_candidate_whose_match_was_lost_plays_again(tmp_path: Path) -> None:
     run = Run(tmp_path)
     run.keeper.offer(weights(1, 0))

@@ -22,6 +22,7 @@ from shusaku.deploy.local.driver import run as run_local
 from shusaku.deploy.run.chosen_weights import find_weights
 from shusaku.deploy.run.network_growth import grow_checkpoint
 from shusaku.deploy.run.network_stages import seconds_to_growth, settle_network
+from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunProgress
 from shusaku.deploy.run.saved_config import read_config
 from shusaku.learner.checkpoints import kept_steps, load_latest, network_of
@@ -136,4 +137,8 @@ def test_the_stage_follows_the_time_of_training(tmp_path: Path) -> None:
         settled = settle_network(config)
         assert size(settled.network) == expected
         assert seconds_to_growth(settled) == next_growth
+        RunDirectory(settled).close()
+        again = compose([f"config={directory / 'config.yaml'}", f"run.dir={directory}"])  # as `shusaku restore` says
+        assert (size(again.network), seconds_to_growth(again)) == (expected, next_growth)
+        assert size(settle_network(again).network) == expected
     assert seconds_to_growth(compose(SMALL)) == float("inf")

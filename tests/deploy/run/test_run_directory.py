@@ -43,6 +43,24 @@ def test_it_keeps_what_it_was_started_with(tmp_path: Path, monkeypatch: pytest.M
     assert "pw" not in text
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_only_a_start_that_is_refused_leaves_no_directory(tmp_path: Path, has_begun: bool) -> None:
+    """Hours later a GPU may be gone, or a user's game break its contract: also a UsageError, and nothing is lost."""
+    path = tmp_path / "run"
+
+    def start(has_begun: bool) -> None:
+        with RunDirectory(compose([f"run.dir={path}"])) as directory:
+            (path / "weights.safetensors").write_bytes(b"learned for hours")
+            if has_begun:
+                directory.keep()
+            raise UsageError("the GPU is gone")
+
+    for begins in (has_begun, False):
+        with pytest.raises(UsageError, match="gone"):
+            start(begins)
+        assert (path / "weights.safetensors").exists() == has_begun
+
+
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     with RunDirectory(config(tmp_path)), pytest.raises(UsageError, match=f"in use by process {os.getpid()}"):
         RunDirectory(config(tmp_path))
@@ -215,6 +233,44 @@ def test_the_saved_configuration_is_data(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(config_text({**read_config(tmp_path), "experiment": "${oc.env:HOME}"}))
     assert read_config(tmp_path)["experiment"] == "${oc.env:HOME}"
+
+
+def test_numbers_are_saved_as_numbers_and_texts_as_they_were_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMS", "24")
+    monkeypatch.setenv("WHERE", "here")
+    words = ["experiment=connect_four", f"run.dir={tmp_path}", "search.simulations=${oc.env:SIMS}",
+             "network.filters=${oc.env:SIMS}", "run.name=${oc.env:WHERE}"]
+    RunDirectory(compose(words)).close()
+    saved = read_config(tmp_path)
+    assert (saved["search"]["simulations"], saved["network"]["filters"]) == (24, 24)
+    assert saved["run"]["name"] == "${oc.env:WHERE}"
+    assert search_of_run(saved, compose([])).simulations == 24
+
+
+@pytest.mark.parametrize(("saved", "asked", "is_refused"), [
+    ("adamw", "sgd", True), ("adamw", "adam", False), ("sgd", "muon", True), ("sgd", "sgd", False),
+])
+def test_another_optimizer_is_refused_before_anything_is_written(
+    tmp_path: Path, saved: str, asked: str, is_refused: bool
+) -> None:
+    def open_with(optimizer: str) -> None:
+        RunDirectory(compose(["experiment=connect_four", f"run.dir={tmp_path}", "learner.momentum=0.9",
+                              f"learner.optimizer={optimizer}"])).close()
+
+    open_with(saved)
+    open_with(asked)  # there is no checkpoint yet
+    open_with(saved)
+    (tmp_path / "checkpoints" / "000000100").mkdir(parents=True)
+    (tmp_path / "checkpoints" / "000000100" / "manifest.json").write_text("{}")
+    before = (tmp_path / "config.yaml").read_text()
+    if is_refused:
+        with pytest.raises(UsageError, match=rf"another .*optimizer.* \(learner\.optimizer '{saved}' -> '{asked}'\)"):
+            open_with(asked)
+        assert (tmp_path / "config.yaml").read_text() == before
+    else:
+        open_with(asked)
 
 
 def test_strength_over_time_is_drawn(tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 import importlib.util
 import json
 import socket
+import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from oracles import missing
@@ -24,6 +27,7 @@ class Kept:
     lines: list[Line]
     runs: list[str]
     is_failing = False
+    reason = "no route\nto host"
 
     def __init__(self, directory: Path, run: str) -> None:
         Kept.runs.append(run)
@@ -31,7 +35,7 @@ class Kept:
 
     def write(self, lines: Sequence[Line]) -> None:
         if Kept.is_failing:
-            raise ConnectionError("no route\nto host")
+            raise ConnectionError(Kept.reason)
         Kept.lines += lines
 
     def close(self) -> None:
@@ -84,6 +88,50 @@ def test_a_tracker_that_fails_is_named_and_gets_the_lines_later(tmp_path: Path, 
     assert eventually(lambda: not follower.troubles)
     follower.close()
     assert [line.step for line in kept.lines] == [1]
+
+
+def test_a_metrics_file_that_was_lost_is_followed_from_its_begin(tmp_path: Path, kept: type[Kept]) -> None:
+    write_lines(tmp_path, 1, 2, 3)
+    MetricsFollower(tmp_path, ["mlflow"], seconds=0.02).close()
+    (tmp_path / "metrics.jsonl").unlink()
+    write_lines(tmp_path, 4)
+    MetricsFollower(tmp_path, ["mlflow"], seconds=0.02).close()
+    assert [line.step for line in kept.lines] == [1, 2, 3, 4]
+
+
+def test_a_password_in_the_error_of_a_tracker_is_masked(
+    tmp_path: Path, kept: type[Kept], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.is_failing = True
+    monkeypatch.setattr(kept, "reason", "GET https://me:long-password@host/api failed")
+    write_lines(tmp_path, 1)
+    follower = MetricsFollower(tmp_path, ["mlflow"], seconds=0.02)
+    assert eventually(lambda: bool(follower.troubles))
+    follower.close()
+    (trouble,) = follower.troubles
+    assert trouble == "run.trackers=mlflow: ConnectionError: GET https://me:***@host/api failed; it is tried again"
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_wandb_sees_the_command_line_without_its_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_failing: bool
+) -> None:
+    seen: list[list[str]] = []
+
+    def init(**_: object) -> SimpleNamespace:
+        seen.append(sys.argv)
+        if is_failing:
+            raise OSError("no space")
+        return SimpleNamespace(id="r1", define_metric=lambda *_, **__: None)
+
+    own = ["shusaku", "train", "replay.url=redis://me:long-password@host:1/0", "replay.password=long", "game=go"]
+    monkeypatch.setattr(sys, "argv", own)
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init, Settings=dict))
+    with suppress(OSError):
+        trackers_module.WandbTracker(tmp_path, "")
+    assert seen == [["shusaku", "train", "replay.url=redis://me:***@host:1/0", "replay.password=***", "game=go"]]
+    assert sys.argv is own
+    assert "long-password" in own[2]
 
 
 def test_a_damaged_state_begins_anew_and_no_tracker_starts_no_thread(tmp_path: Path, kept: type[Kept]) -> None:
@@ -150,9 +198,13 @@ def test_wandb_keeps_the_run_on_the_disk(tmp_path: Path, monkeypatch: pytest.Mon
     needs("wandb")
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.setattr(trackers_module, "LAST_SECONDS", 60.0)
+    monkeypatch.setattr(sys, "argv", ["shusaku", "train", "replay.url=redis://me:long-password@host"])
     follow_two_starts(tmp_path, "wandb")
     run = json.loads((tmp_path / STATE).read_text())["wandb"]["run"]
     files = sorted((tmp_path / "wandb").glob(f"offline-run-*-{run}/run-{run}.wandb"))
     assert len(files) == 2, "one a start, which `wandb sync` joins by their id"
     # wandb writes them from a process of its own, which may be some milliseconds behind `finish`.
     assert eventually(lambda: all(b"learner/loss" in file.read_bytes() for file in files))
+    written = b"".join(file.read_bytes() for file in (tmp_path / "wandb").rglob("*") if file.is_file())
+    assert b"redis://me:***@host" in written
+    assert b"long-password" not in written

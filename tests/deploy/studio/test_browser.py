@@ -15,6 +15,7 @@ from shusaku.common._core import Game
 from shusaku.common.codec import encode_record
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink
+from shusaku.deploy.studio.feed import Filters
 from shusaku.deploy.studio.table import HUMAN
 from shusaku.deploy.studio.temperature import move_probabilities
 from shusaku.replay.record_log import RecordLog
@@ -37,6 +38,144 @@ def test_a_piece_is_dragged_and_a_pawn_becomes_what_is_asked(browser: Any) -> No
         cell = "#page-play [data-cell='{}']".format
         visit.page.locator(cell(7)).drag_to(visit.page.locator(cell(40)))  # illegal
         assert table.state()["moves"] == ["e7e8n"]
+        visit.close()
+
+
+@pytest.mark.long
+def test_the_question_for_a_piece_stays_until_the_position_is_another(browser: Any) -> None:
+    studio, table = quiet_studio(Game("chess"))
+    table.new((HUMAN, HUMAN), "7k/4P3/8/8/8/8/8/K7 w - - 0 1")
+    with serve(studio) as address:
+        visits = [Visit(browser, address) for _ in range(2)]
+        first, second = (visit.page for visit in visits)
+        cell = "#page-play [data-cell='{}']".format
+
+        def ask() -> None:
+            first.locator(cell(12)).click()
+            first.locator(cell(4)).click()
+            first.locator("dialog[open]").wait_for()
+
+        ask()
+        second.locator("#temperature").fill("0.5")  # a message to all, of the same position
+        visits[0].wait_until("() => document.querySelector('#temperature').value === '0.5'")
+        first.get_by_role("button", name="White knight").click()
+        wait_for(lambda: table.ply == 1)
+        assert table.state()["moves"] == ["e7e8n"]
+        visits[0].wait_until("() => document.activeElement.dataset.cell === '4'")
+        first.get_by_role("button", name="Undo").click()
+        visits[0].wait_until("() => document.querySelectorAll('#page-play .movelist li').length === 0")
+        ask()
+        first.keyboard.press("Escape")
+        visits[0].wait_until("() => !document.querySelector('dialog')")
+        ask()
+        visits[1].wait_until("() => document.querySelectorAll('#page-play .movelist li').length === 0")
+        second.locator(cell(56)).click()
+        second.locator(cell(48)).click()
+        visits[0].wait_until("() => !document.querySelector('dialog')")
+        assert table.state()["moves"] == ["a1a2"]
+        for visit in visits:
+            visit.close()
+
+
+@pytest.mark.long
+def test_a_drag_that_the_system_ends_plays_nothing(browser: Any) -> None:
+    studio, table = quiet_studio(Game("chess"))
+    with serve(studio) as address:
+        visit = Visit(browser, address)
+        page = visit.page
+        places = [page.locator(f"#page-play [data-cell='{cell}']").bounding_box() for cell in (52, 36)]  # e2, e4
+        (x, y), (to_x, to_y) = ((box["x"] + box["width"] / 2, box["y"] + box["height"] / 2) for box in places if box)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(to_x, to_y, steps=4)
+        assert page.locator("#page-play .dragged").count() == 1
+        page.evaluate("([clientX, clientY]) => dispatchEvent(new PointerEvent('pointercancel', {clientX, clientY}))",
+                      [to_x, to_y])
+        assert page.locator("#page-play .dragged, #page-play .piece[transform]").count() == 0
+        page.mouse.up()
+        page.locator("#page-play [data-cell='51']").drag_to(page.locator("#page-play [data-cell='35']"))
+        wait_for(lambda: table.ply == 1)
+        assert table.state()["moves"] == ["d2d4"]
+        visit.close()
+
+
+def test_a_double_click_plays_one_move(browser: Any) -> None:
+    studio, table = quiet_studio(Game("connect_four"))
+    with serve(studio) as address:
+        visit = Visit(browser, address)
+        page = visit.page
+        shows = "count => document.querySelectorAll('#page-play .movelist li').length === count"
+        page.locator("#page-play [data-cell='3']").click()
+        visit.wait_until(shows, 1)  # the answer has come before the second half of a slow double click
+        page.mouse.down(click_count=2)
+        page.mouse.up(click_count=2)
+        page.locator("#page-play [data-cell='5']").dblclick()
+        visit.wait_until(shows, 2)
+        page.locator("#page-play [data-cell='6']").click()
+        visit.wait_until(shows, 3)
+        assert table.actions == [3, 5, 6]
+        visit.close()
+
+
+KEEP_SOCKET = """
+const Plain = WebSocket;
+window.WebSocket = class extends Plain {
+  constructor(...given) { super(...given); window.sockets = [...(window.sockets ?? []), this]; }
+};"""
+
+
+@pytest.mark.long
+def test_a_page_that_connects_again_shows_what_is_in_force(browser: Any, run: Path) -> None:
+    studio, _ = quiet_studio(Game("tic_tac_toe"), run)
+    with serve(studio) as address:
+        visit = Visit(browser, address)
+        page = visit.page
+        visit.context.add_init_script(KEEP_SOCKET)
+        page.reload()
+        page.locator("#page-play .picture").wait_for()
+        page.locator("#layer").select_option("prior")
+        corner = "() => document.querySelector(\"#page-play [data-cell='0'] .face\").getAttribute('x')"
+        assert page.evaluate(corner) == "0"
+        page.get_by_role("button", name="Flip").click()
+        assert page.evaluate(corner) == "80"
+        page.locator("#tab-watch").click()
+        assert page.locator("#filter-most_plies").input_value() == ""  # any number
+        page.locator("#filter-winner").select_option("first")
+        for name, number in (("least_plies", "2"), ("most_plies", "7")):
+            page.locator(f"#filter-{name}").fill(number)
+            page.locator(f"#filter-{name}").press("Tab")
+        page.get_by_text("8 games seen").wait_for()
+        wait_for(lambda: [viewer.filters for viewer in list(studio.viewers)] == [Filters("first", "", 2, 7, 0)])
+        page.evaluate("() => { for (const socket of window.sockets) socket.close(); }")
+        visit.wait_until("() => window.sockets.length === 2")
+        page.get_by_text("8 games seen").wait_for()
+        wait_for(lambda: [viewer.filters for viewer in list(studio.viewers)] == [Filters("first", "", 2, 7, 0)])
+        shown = {name: page.locator(f"#filter-{name}").input_value()
+                 for name in ("winner", "ended", "least_plies", "most_plies", "least_version")}
+        assert shown == {"winner": "first", "ended": "", "least_plies": "2", "most_plies": "7", "least_version": ""}
+        page.locator("#filter-most_plies").fill("")
+        page.locator("#filter-most_plies").press("Tab")
+        wait_for(lambda: [viewer.filters.most_plies for viewer in list(studio.viewers)] == [1 << 20])
+        page.locator("#tab-play").click()
+        assert page.locator("#layer").input_value() == "prior"
+        assert page.evaluate(corner) == "80"
+        visit.close()
+
+
+@pytest.mark.long
+def test_a_file_that_is_too_large_is_named_before_it_is_sent(browser: Any, tmp_path: Path) -> None:
+    studio, table = quiet_studio(Game("tic_tac_toe"))
+    with serve(studio) as address:
+        visit = Visit(browser, address)
+        page = visit.page
+        page.locator("#page-play .picture").wait_for()
+        archive = tmp_path / "archive.jsonl"
+        archive.write_bytes(b"\n" * ((3 << 20) + 1))
+        page.locator("#file").set_input_files(archive)
+        page.get_by_text("archive.jsonl: 3.1 MiB; at most 3 MiB are read: split it").wait_for()
+        page.locator("#page-play [data-cell='4']").click()  # by the same socket
+        wait_for(lambda: table.actions == [4])
+        assert ".kifu" in str(page.locator("#file").get_attribute("accept"))
         visit.close()
 
 
@@ -93,6 +232,22 @@ def test_the_temperature_slider_draws_the_same_bars_as_the_engine(browser: Any) 
 
 
 @pytest.mark.long
+def test_the_bars_follow_another_viewer_s_temperature_while_the_slider_has_the_focus(browser: Any) -> None:
+    studio, _ = quiet_studio(Game("tic_tac_toe"))
+    with serve(studio) as address:
+        visits = [Visit(browser, address) for _ in range(2)]
+        first, second = (visit.page for visit in visits)
+        first.locator("#temperature").fill("1")
+        first.locator("#temperature").focus()
+        second.locator("#temperature").fill("0.3")
+        visits[0].wait_until("() => document.querySelector('#temperature').value === '0.3'")
+        bars = first.locator(".bars.typed .bar").evaluate_all("bars => bars.map(bar => bar.dataset.share)")
+        assert list(map(float, bars)) == pytest.approx(move_probabilities([10, 20, 150, 5, 40], 0.3), abs=1e-5)
+        for visit in visits:
+            visit.close()
+
+
+@pytest.mark.long
 def test_the_search_is_seen_and_the_engine_answers(browser: Any) -> None:
     with serve(make_studio(Game("connect_four"), simulations=64)) as address:
         visit = Visit(browser, address)
@@ -116,6 +271,7 @@ def test_the_keyboard_plays_and_changes_pages(browser: Any) -> None:
         for key in ("ArrowRight", "ArrowDown", "Enter"):
             page.keyboard.press(key)
         wait_for(lambda: table.actions == [4])
+        visit.wait_until("() => document.querySelectorAll('#page-play .movelist li').length === 1")
         visit.wait_until("() => document.activeElement.dataset.cell === '4'")
         page.keyboard.press("ArrowLeft")
         page.keyboard.press(" ")

@@ -69,7 +69,7 @@ def test_a_whole_game_is_played_by_clicks(browser: Any, name: str, params: dict[
 
 @LONG
 @pytest.mark.parametrize(("notation", "name", "params"), [
-    ("sgf", "go", {"size": 9}), ("pgn", "chess", {}), ("kif", "shogi", {}), ("csa", "shogi", {}),
+    ("sgf", "go", {"size": 9}), ("pgn", "chess", {}), ("kifu", "shogi", {}), ("csa", "shogi", {}),
     ("jsonl", "connect_four", {})])
 def test_a_file_is_opened_reviewed_and_saved(
     browser: Any, tmp_path: Path, notation: str, name: str, params: dict[str, Any]

@@ -28,18 +28,27 @@ def test_any_text_is_a_request_or_refused(text: str) -> None:
     assert 0 < len(reason) < 500
 
 
+def test_as_many_threads_as_the_settings_allow_may_be_asked_for() -> None:
+    text = '{"type": "settings", "simulations": 1, "threads": 256, "temperature": 1, "analyse": true}'
+    assert parse_request(text)[1]["threads"] == 256
+
+
 @pytest.mark.parametrize(("text", "reason"), [
     ("{", "no JSON"), ("[]", "a JSON object with a type"), ('{"type": 1}', "with a type"),
     ('{"type": "plya"}', "nearest: ply"), ('{"type": "play"}', "has the fields action"),
-    ('{"type": "play", "action": 1, "more": 2}', "has the fields action"),
-    ('{"type": "play", "action": true}', "must be int, not True"),
-    ('{"type": "play", "action": 1.5}', "must be int"), ('{"type": "play", "action": -1}', r"must lie in \[0, 65535\]"),
+    ('{"type": "play", "action": 1, "ply": 0, "more": 2}', "has the fields action, ply"),
+    ('{"type": "play", "action": 1}', "has the fields action, ply"),
+    ('{"type": "play", "action": true, "ply": 0}', "must be int, not True"),
+    ('{"type": "play", "action": 1.5, "ply": 0}', "must be int"),
+    ('{"type": "play", "action": -1, "ply": 0}', r"must lie in \[0, 65535\]"),
     ('{"type": "play", "action": NaN}', "NaN is no number"),
     ('{"type": "settings", "simulations": 1, "threads": 1, "temperature": 1e999, "analyse": true}', "must lie in"),
     ('{"type": "sides", "first": "me", "second": "human"}', "must be one of human, engine"),
     (json.dumps({"type": "see", "position": "x" * 5000}), "at most 4,096"),
     ('{"type": "see", "position": "\\ud800"}', "half a character"),
-    (json.dumps({"type": "play", "action": 10**400}), "must lie in"),
+    (json.dumps({"type": "play", "action": 10**400, "ply": 0}), "must lie in"),
+    ('{"type": "settings", "simulations": 1, "threads": 257, "temperature": 1, "analyse": true}', r"in \[1, 256\]"),
+    ('{"type": "save", "notation": "kif"}', "one of sgf, pgn, kifu"),
     (json.dumps({"type": "settings", "simulations": 1, "threads": 1, "temperature": 10**400, "analyse": True}),
      "lie in"),
     ("[" * 100_000, "no JSON"),

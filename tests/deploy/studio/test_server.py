@@ -12,8 +12,9 @@ from typing import Any, cast
 
 import pytest
 from aiohttp import WSMsgType, WSServerHandshakeError
+from aiohttp.test_utils import TestClient
 from labelled_games import random_game
-from studio_fixtures import Page, client_of, make_studio, pages_of
+from studio_fixtures import Page, client_of, make_studio, pages_of, quiet_studio
 
 from shusaku.common._core import Game
 from shusaku.common.codec import encode_record
@@ -32,6 +33,15 @@ TOKEN = "0123456789abcdef-token"
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(work, 60))
+
+
+async def raw_answer(client: TestClient[Any, Any], head: bytes) -> bytes:
+    """The first line of the answer to a request with bytes that no client of ours sends."""
+    reader, writer = await asyncio.open_connection(client.host, client.port)
+    writer.write(head + b"\r\nConnection: close\r\n\r\n")
+    line = await reader.readline()
+    writer.close()
+    return line
 
 
 def test_pages_come_with_a_strict_policy_and_load_nothing_from_elsewhere() -> None:
@@ -102,6 +112,8 @@ def test_with_a_token_nothing_comes_without_it() -> None:
                 assert (await client.get(path, headers={"Host": "board.example"})).status == 401
             bearer = {"Authorization": f"Bearer {TOKEN}"}
             assert (await client.get("/", headers={"Host": "board.example", **bearer})).status == 200
+            assert b" 401 " in await raw_answer(client, b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \xff")
+            assert b" 401 " in await raw_answer(client, b"GET /?token=%ff HTTP/1.1\r\nHost: x")
             answer = await client.get(f"/?token={TOKEN}", allow_redirects=False)
             assert (answer.status, answer.headers["Location"]) == (303, "/")
             cookie = answer.headers["Set-Cookie"]
@@ -148,7 +160,7 @@ def test_a_game_against_the_engine_and_a_second_viewer_who_sees_the_same() -> No
         async with pages_of(make_studio(GAME), 2) as [first, second]:
             table = await first.ask("new", "table", first="human", second="engine", position="")
             while not table["result"]:
-                await first.send("play", action=table["legal"][0]["action"])
+                await first.send("play", action=table["legal"][0]["action"], ply=table["cursor"])
                 ply = table["cursor"]
                 table = await first.wait("table", lambda state, ply=ply: bool(state["result"]) or (
                     state["to_play"] == 0 and state["cursor"] > ply))
@@ -186,7 +198,7 @@ def test_nonsense_is_answered_and_the_game_goes_on() -> None:
         async with pages_of(make_studio(GAME)) as [page]:
             await page.ask("new", "table", first="human", second="human", position="")
             for text in ("", "nonsense", "[]", "{}", '{"type": "dance"}', '{"type": "play", "action": "a"}',
-                         '{"type": "play", "action": 60000}', '{"type": "go_to", "ply": -1}', "\x00" * 50,
+                         '{"type": "play", "action": 60000, "ply": 0}', '{"type": "go_to", "ply": -1}', "\x00" * 50,
                          '{"type": "open", "name": "x.sgf", "data": "%%"}',
                          '{"type": "open", "name": "x.doc", "data": ""}',
                          '{"type": "watch"}', '{"type": "learn", "other": ""}', '{"type": "game", "number": 1}',
@@ -197,8 +209,48 @@ def test_nonsense_is_answered_and_the_game_goes_on() -> None:
                 assert "\n" not in error["text"]
             await page.socket.send_bytes(b"\xff\xfe")
             assert "not bytes" in (await page.wait("error"))["text"]
-            table = await page.ask("play", "table", action=4)
+            table = await page.ask("play", "table", action=4, ply=0)
             assert table["moves"] == ["b2"]
+
+    run(work())
+
+
+def test_a_refused_request_for_the_table_is_answered_with_what_is_in_force() -> None:
+    async def work() -> None:
+        async with pages_of(make_studio(GAME)) as [page]:
+            before = await page.ask("new", "table", first="human", second="human", position="")
+            await page.send("settings", simulations=99, threads=257, temperature=1.0, analyse=True)
+            assert "must lie in [1, 256]" in (await page.wait("error"))["text"]
+            assert (await page.wait("table"))["settings"] == before["settings"]
+            await page.send("play", action=4, ply=1)
+            assert "meant for ply 1" in (await page.wait("error"))["text"]
+            assert (await page.wait("table"))["moves"] == []
+
+    run(work())
+
+
+def test_shogi_is_saved_under_the_ending_of_its_charset() -> None:
+    async def work() -> None:
+        async with pages_of(quiet_studio(Game("shogi"))[0]) as [page]:
+            assert "kifu" in page.last["hello"]["notations"]
+            table = await page.wait("table")
+            await page.ask("play", "table", action=table["legal"][0]["action"], ply=0)
+            saved = await page.ask("save", "file", notation="kifu")
+            assert saved["name"] == "shogi.kifu"
+            data = base64.b64encode(saved["text"].encode()).decode()
+            assert len((await page.ask("open", "table", name=saved["name"], data=data))["moves"]) == 1
+
+    run(work())
+
+
+def test_a_file_of_the_largest_size_reaches_its_reader() -> None:
+    async def work() -> None:
+        async with pages_of(quiet_studio(GAME)[0]) as [page]:
+            assert page.last["hello"]["max_file"] == 3 << 20
+            data = base64.b64encode(b" " * (3 << 20)).decode()
+            assert "there is no game in it" in (await page.ask("open", "error", name="x.jsonl", data=data))["text"]
+            data = base64.b64encode(b" " * ((3 << 20) + 1)).decode()
+            assert "at most 4,194,304" in (await page.ask("open", "error", name="x.jsonl", data=data))["text"]
 
     run(work())
 

@@ -1,14 +1,16 @@
 """The game on the table: moves, sides, the analysis that follows, and what goes wrong."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from studio_fixtures import make_table, settle
+from studio_fixtures import make_engine, make_table, settle
 
+from shusaku.actors.analysis.analysis import Limits
 from shusaku.common._core import Game
+from shusaku.common.errors import UsageError
 from shusaku.deploy.records.game_record import GameRecord, Move
-from shusaku.deploy.studio.table import ENGINE, HUMAN, Settings, Table, TableError
+from shusaku.deploy.studio.table import ENGINE, HUMAN, Engine, Settings, Table, TableError
 
 
 @pytest.fixture
@@ -40,6 +42,33 @@ def test_the_engine_plays_itself(table: Table) -> None:
     assert all(value is not None for value in table.state()["values"])
 
 
+def test_a_page_moves_only_for_the_human(table: Table) -> None:
+    table.change(Settings(1 << 20, 1, 2.0, False))  # the engine thinks until it is asked for less
+    table.new((HUMAN, ENGINE))
+    table.play(4, 0)
+    for ply, reason in ((0, "meant for ply 0, and the game is at ply 1"), (1, "the engine is to move: undo, or")):
+        with pytest.raises(TableError, match=reason):
+            table.play(0, ply)
+    assert (table.actions, table.state()["thinking"]) == ([4], "move")
+    table.go_to(0)
+    table.play(8, 0)  # at an earlier ply a human may move
+    assert table.actions == [8]
+
+
+@pytest.mark.parametrize(("sides", "result"), [
+    ((HUMAN, ENGINE), "O wins by resignation"), ((ENGINE, HUMAN), "X wins by resignation"),
+    ((HUMAN, HUMAN), "X wins by resignation")])
+def test_the_human_resigns_also_while_the_engine_thinks(table: Table, sides: tuple[str, str], result: str) -> None:
+    table.change(Settings(1 << 20, 1, 2.0, False))
+    table.new((HUMAN, HUMAN))
+    table.play(4)
+    table.set_sides(sides)
+    table.resign()
+    assert table.state()["result"] == result
+    table.undo()
+    assert (table.state()["result"], table.actions) == ("", [4])
+
+
 def test_undo_goes_back_to_a_human_move(table: Table) -> None:
     table.new((HUMAN, ENGINE))
     table.play(4)
@@ -52,6 +81,14 @@ def test_undo_goes_back_to_a_human_move(table: Table) -> None:
     table.play(0)
     table.undo()
     assert table.actions == [4]
+    table.go_to(0)
+    with pytest.raises(TableError, match="undo at the last move of the game: go to its end"):
+        table.undo()
+    assert table.actions == [4]
+    table.go_to(1)
+    table.undo()
+    with pytest.raises(TableError, match="no move to take back"):
+        table.undo()
 
 
 def test_a_move_at_an_earlier_ply_drops_the_later_ones(table: Table) -> None:
@@ -86,7 +123,7 @@ def test_resigning_ends_the_game_for_both(table: Table) -> None:
         table.play(1)
     assert (table.record().outcome, table.record().ended_by) == (1, "resignation")
     table.undo()
-    assert table.state()["result"] == ""
+    assert (table.state()["result"], table.actions) == ("", [0])
 
 
 def test_a_report_has_every_move_and_values_of_the_first_player(table: Table) -> None:
@@ -132,6 +169,52 @@ def test_a_game_goes_out_and_in_again(table: Table) -> None:
     assert (table.ply, table.state()["moves"], table.sides) == (0, ["c1", "c3"], [HUMAN, HUMAN])
 
 
+def test_a_game_of_a_file_is_saved_with_all_that_the_file_said(table: Table) -> None:
+    table.change(Settings(16, 1, analyse=False))
+    moves = (Move(4, "b2", "the centre", 0.25, ((4, 0.75), (0, 0.25)), 1.5, (1,)), Move(0, "a3", nags=(2,)),
+             Move(8, "c1", "a trap", -0.5, ((8, 1.0),)))
+    record = GameRecord("tic_tac_toe", {}, moves, "", ("Ann", "Bob"), -1, None, "time", "1999-05-01", "a match",
+                        "a comment", {"Round": "3"})
+    table.open(record)
+    assert table.record() == record
+    table.go_to(1)
+    table.change(Settings(16, 1))
+    settle(table)
+    value = table.values[1]
+    assert value is not None
+    assert table.record() == replace(record, moves=(moves[0], replace(moves[1], value=-value), moves[2]))
+    table.review()
+    settle(table)
+    reviewed = table.record()
+    assert all(move.value is not None and not move.policy for move in reviewed.moves)
+    assert replace(reviewed, moves=moves) == record
+    assert [move.comment for move in reviewed.moves] == ["the centre", "", "a trap"]
+    table.go_to(3)
+    table.play(1)
+    changed = table.record()
+    assert (changed.players, changed.ended_by, changed.comment, len(changed)) == (("Ann", "Bob"), "", "", 4)
+
+
+@pytest.mark.parametrize("change", [lambda table: table.resign(), lambda table: table.undo()])
+def test_a_file_does_not_say_how_a_changed_game_ended(table: Table, change: Callable[[Table], None]) -> None:
+    table.change(Settings(16, 1, analyse=False))
+    table.open(GameRecord("tic_tac_toe", {}, (Move(4, "b2"), Move(0, "a3")), outcome=-1, ended_by="time"))
+    table.go_to(2)
+    change(table)
+    assert (table.record().outcome, table.record().ended_by) in ((-1, "resignation"), (None, ""))
+
+
+def test_a_review_keeps_the_name_of_the_engine(table: Table) -> None:
+    table.new((HUMAN, ENGINE))
+    table.play(4)
+    settle(table, lambda: table.position.to_play == 0)
+    table.review()
+    settle(table)
+    assert table.record().players == ("Human", "Shusaku, version 1")
+    table.new((HUMAN, HUMAN))
+    assert table.record().players == ("Human", "Human")
+
+
 def test_a_file_of_another_game_or_board_is_refused() -> None:
     table = make_table(Game("go", {"size": 5}))
     try:
@@ -166,6 +249,42 @@ def test_another_number_of_threads_opens_the_engine_anew(table: Table) -> None:
     assert report["simulations"] == 24 or report["ended"] == "decided"
 
 
+def test_threads_that_cannot_be_had_change_nothing() -> None:
+    def refuse(threads: int) -> Engine:
+        raise UsageError(f"threads={threads}: no memory")
+
+    table = Table(make_engine(Game("tic_tac_toe")), refuse)
+    try:
+        table.new((ENGINE, HUMAN))
+        with pytest.raises(UsageError, match="threads=3"):
+            table.change(Settings(16, 3, 1.0, False))
+        assert (table.settings.threads, table.state()["thinking"]) == (1, "move")
+        settle(table)
+        assert len(table.actions) == 1
+    finally:
+        table.close()
+
+
+@pytest.mark.parametrize(("temperature", "sides", "to_the_end"), [
+    (1.0, (ENGINE, HUMAN), True), (0.05, (ENGINE, HUMAN), True), (0.04, (ENGINE, HUMAN), False),
+    (1.0, (HUMAN, ENGINE), False)])
+def test_a_move_is_sampled_from_all_the_visits_that_are_asked_for(
+    table: Table, monkeypatch: pytest.MonkeyPatch, temperature: float, sides: tuple[str, str], to_the_end: bool
+) -> None:
+    limits: list[Limits] = []
+    start = table._engine.analysis.start
+
+    def record(asked: Limits) -> None:
+        limits.append(asked)
+        start(asked)
+
+    monkeypatch.setattr(table._engine.analysis, "start", record)
+    table.change(Settings(24, 1, temperature))
+    limits.clear()
+    table.new(sides)
+    assert limits == [Limits(simulations=24, to_the_end=to_the_end)]
+
+
 def test_a_high_temperature_draws_different_moves() -> None:
     table = make_table(Game("connect_four"), 16)
     try:
@@ -191,3 +310,5 @@ def test_an_engine_that_resigns_loses_on_the_page_too(table: Table, monkeypatch:
     state = table.state()
     assert (state["result"], state["moves"]) == ("X wins by resignation", ["b2"])
     assert (table.record().outcome, table.record().ended_by) == (1, "resignation")
+    table.undo()  # else it would resign again at once
+    assert (table.state()["result"], table.actions) == ("", [])

@@ -122,6 +122,31 @@ def test_a_cut_end_costs_the_last_game_and_a_damaged_middle_is_never_wiped(serve
     assert 50 < length(server) < 150
 
 
+def test_a_kill_at_the_end_of_a_rewrite_costs_nothing(server: EmbeddedServer) -> None:
+    """The new base has its name already, the manifest does not name it yet (Redis: backgroundRewriteDoneHandler)."""
+    fill(server, 200)
+    server.stop()
+    folder = server.directory / "appendonlydir"
+    manifest = (folder / "appendonly.aof.manifest").read_bytes()
+    (base,) = folder.glob("*.base.rdb")
+    number = int(base.name.split(".")[2])
+    newer = folder / f"appendonly.aof.{number + 1}.base.rdb"
+    newer.write_bytes(base.read_bytes())
+    server.start()
+    assert length(server) == 200
+    assert (folder / "appendonly.aof.manifest").read_bytes() == manifest
+    client = connect(server.url)
+    client.bgrewriteaof()
+    deadline = time.monotonic() + 20
+    while client.info("persistence")["aof_rewrite_in_progress"] or newer.name.encode() not in (
+            folder / "appendonly.aof.manifest").read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    server.stop()
+    server.start()
+    assert length(server) == 200
+
+
 def test_a_directory_has_one_server(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shusaku.replay.stream.server.LEAVE_SECONDS", 0.5)
     second = EmbeddedServer(server.directory, max_megabytes=32)

@@ -52,14 +52,26 @@ std::string shown(nb::handle value) {
   return shown.size() > 80 ? shown.substr(0, 77) + "..." : shown;
 }
 
-// "ZeroDivisionError: division by zero (nim.py, line 31)", of the innermost frame.
-std::string described(nb::python_error& error) {
+bool is_of(nb::handle frame, nb::handle own_module) {
+  const nb::object globals = frame.attr("tb_frame").attr("f_globals"), name = globals.attr("get")("__name__");
+  return name.equal(own_module);
+}
+
+// "ZeroDivisionError: division by zero (nim.py, line 31)", of the innermost frame in the module of the method's class,
+// since a line of a library that it called says little; if that has none, of the innermost frame of all.
+std::string described(nb::python_error& error, nb::handle method) {
   std::string text = spelled(nb::object(error.type().attr("__name__")), &PyObject_Str);
   const std::string message = spelled(error.value(), &PyObject_Str);
   if (!message.empty()) text += ": " + message;
-  nb::object frame = error.traceback();
-  if (!frame.is_valid() || frame.is_none()) return text;
-  while (!frame.attr("tb_next").is_none()) frame = frame.attr("tb_next");
+  nb::object next = error.traceback(), frame, own;
+  if (!next.is_valid() || next.is_none()) return text;
+  const nb::object owner = nb::getattr(method, "__self__", method);
+  const nb::object own_module = nb::getattr(owner, "__module__", nb::none());
+  for (; !next.is_none(); next = next.attr("tb_next")) {
+    frame = next;
+    if (is_of(frame, own_module)) own = frame;
+  }
+  if (own.is_valid()) frame = own;
   const nb::object path = frame.attr("tb_frame").attr("f_code").attr("co_filename"), number = frame.attr("tb_lineno");
   const std::string file = spelled(path, &PyObject_Str), line = spelled(number, &PyObject_Str);
   return text + " (" + file.substr(file.rfind('/') + 1) + ", line " + line + ")";
@@ -145,7 +157,7 @@ nb::object PythonGame::ask(const nb::object& method, const char* name, const std
   } catch (nb::python_error& error) {
     // An exception that stops the program (Ctrl-C, no memory) is not the game's fault.
     if (!error.matches(PyExc_Exception) || error.matches(PyExc_MemoryError)) throw;
-    fail(std::string(name) + arguments, "raised " + described(error));
+    fail(std::string(name) + arguments, "raised " + described(error, method));
   } catch (const nb::builtin_exception& error) {
     fail(std::string(name) + arguments, std::string("failed: ") + error.what());
   }
@@ -269,7 +281,8 @@ ExternalStatePtr PythonGame::parse(const std::string& text) const {
   } catch (nb::python_error& error) {
     if (error.matches(PyExc_ValueError)) throw std::invalid_argument(spelled(error.value(), &PyObject_Str));
     if (!error.matches(PyExc_Exception)) throw;
-    fail("parse(text)", "raised " + described(error) + ": must raise ValueError where the text is no position");
+    fail("parse(text)",
+         "raised " + described(error, ask_.parse) + ": must raise ValueError where the text is no position");
   }
   return adopt(std::move(state), "parse(text)");
 }
@@ -363,7 +376,8 @@ int PythonGame::from_move(const ExternalState& state, const std::string& text) c
   } catch (nb::python_error& error) {
     if (error.matches(PyExc_ValueError)) return -1;
     if (!error.matches(PyExc_Exception)) throw;
-    fail("from_move(state, text)", "raised " + described(error) + ": must raise ValueError where the text is no move");
+    fail("from_move(state, text)",
+         "raised " + described(error, ask_.from_move) + ": must raise ValueError where the text is no move");
   }
   return answer.is_none() ? -1 : int(whole(answer, "from_move(state, text)", -1, metadata_.num_actions - 1));
 }

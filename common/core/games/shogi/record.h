@@ -112,8 +112,8 @@ struct ShogiRecord {
     return result;
   }
 
-  // Of all that a coming repetition depends on: the boards so far, how often each was there, and which of them lie
-  // if one player has given nothing but checks since then.
+  // Of all that a coming repetition depends on: the boards so far, how often each was there, and for each player those
+  // since which that player has given nothing but checks.
   static std::uint64_t history_key(const Position& p) {
     std::uint64_t sum = p.past;
     for (int side = 0; side < 2; ++side) {

@@ -184,16 +184,18 @@ def test_root_values_become_lambda_returns(name: str, value_lambda: float) -> No
 
 @pytest.mark.parametrize(("policy", "value"), [(0.5, 0.1), (0.8, 0.0), (0.0, 1.0)])
 def test_surprising_rows_are_drawn_as_often_as_the_formula_says(policy: float, value: float) -> None:
-    """And every game as often as it has rows: what the limiter counts for each stays what it was."""
+    """And every game weighs what its rows weigh; if they are equal, it is drawn as often as it has rows."""
     game = Game("tic_tac_toe")
     records = [random_game(game, seed) for seed in range(8)]
     records[5].surprise[:] = 0  # a game without any
+    records[6].row_weight[-3:] *= np.float32(0.1)  # a decided end
     expected: list[float] = []
     for r in records:
         share = 0.0 if r is records[5] else policy
         record = r if share else replace(r, surprise=np.ones(len(r), np.float32))
         weights = sampling_weights(game, record, share, value)
-        assert sum(weights.values()) == pytest.approx(len(weights))
+        shares = r.row_weight[list(weights)]
+        assert np.average(list(weights.values()), weights=shares) == pytest.approx(1)
         expected += weights.values()
     ring = RowRing(game, 1000, policy_surprise=policy, value_surprise=value)
     for r in records:

@@ -165,6 +165,22 @@ def test_the_threshold_is_the_quantile_of_games_played_to_the_end():
     assert 0 < wrongly < 20
 
 
+def test_a_draw_by_the_limit_of_plies_says_nothing_of_resigning():
+    """AlphaGo Zero's false positive is a game that could have been won."""
+    game = Game("minishogi", {"max_plies": 30})
+    self_play = SelfPlayConfig(resign_errors=0.1, never_resign_share=1.0, random_plies=4)
+    search = PuctConfig(simulations=8, noise=False, cache=0)
+    batch = GameBatch(game, search_options(search, symmetries=False), SLOTS, 3, self_play_options(self_play))
+    batch.begin_with_resign_value(-0.8)  # so that each game which is measured counts
+    evaluate, ends = PseudoRandomEvaluator(game, SLOTS), []
+    while len(ends) < 90:
+        answer = evaluate(Leaves(*batch.select(0)))
+        batch.expand_and_backup(answer.logits, answer.values, 0)
+        ends += [g["ended_by"] for g in batch.take_finished()]
+    assert min(ends.count("ply_limit"), ends.count("rules")) > 10
+    assert batch.counters()["played_on"] == ends.count("rules")
+
+
 def test_a_threshold_of_before_is_in_use_until_enough_games_were_played_to_the_end():
     game = Game("othello", {"size": 6})
     options = search_options(OTHELLO, symmetries=True)

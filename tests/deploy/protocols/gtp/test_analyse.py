@@ -119,6 +119,17 @@ def test_analysis_changes_nothing(go: GtpClient) -> None:
 
 
 @pytest.mark.parametrize("command", ["lz-genmove_analyze", "kata-genmove_analyze"])
+def test_a_finished_game_of_othello_is_passed_as_by_genmove(command: str) -> None:
+    client = GtpClient("othello", size=4)
+    position, colour = client.engine.state.position, "bw"
+    while not position.is_terminal:
+        client.ask(f"genmove {colour[position.to_play]}")
+        position = client.engine.state.position
+    assert client.ask("genmove b") == "pass"
+    assert client.raw(f"3 {command} b 1") == "=3\nplay pass\n\n"
+
+
+@pytest.mark.parametrize("command", ["lz-genmove_analyze", "kata-genmove_analyze"])
 def test_genmove_analyze(go: GtpClient, command: str) -> None:
     answer = go.raw(f"3 {command} b 1 maxmoves 2")
     first, *lines, last = answer.removesuffix("\n\n").split("\n")

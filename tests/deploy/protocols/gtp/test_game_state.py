@@ -79,6 +79,15 @@ def test_a_set_up_of_stones_without_liberties_is_refused() -> None:
         state.place_handicap([0, 1, 2, 3])
 
 
+def test_a_komi_that_no_board_has_is_the_largest_one() -> None:
+    client = GtpClient(size=5)
+    client.ask("komi 1e308")
+    client.ask("clear_board")
+    assert client.engine.state.game.params["komi"] == 361
+    client.ask("komi -1e308")
+    assert client.engine.state.game.params["komi"] == -361
+
+
 @pytest.mark.parametrize(("komi", "played"), [
     (7.5, 7.5), (7, 7), (6.7, 6.5), (6.2, 6.5), (-0.3, -0.5), (0, 0), (1e9, 361), (-1e9, -361),
 ])
@@ -98,6 +107,15 @@ def test_a_failed_move_changes_nothing() -> None:
         with pytest.raises(CommandError, match="illegal move"):
             state.play(colour, vertex)
     assert (str(state.position), state.position.to_play, state.moves) == before
+
+
+def test_a_file_that_cannot_be_played_leaves_the_komi(tmp_path: Path) -> None:
+    file = tmp_path / "game.sgf"
+    file.write_text("(;FF[4]GM[1]SZ[5]KM[0.5];B[aa];W[aa])", encoding="utf-8")
+    client = GtpClient(size=5)
+    client.ask("komi 6.5")
+    assert client.refuse(f"loadsgf {file}") == "cannot load file"
+    assert client.ask("get_komi") == "6.5"
 
 
 SGF = "(;FF[4]GM[1]SZ[9]KM[0.5]AB[cc][gg];W[ee];B[dd];W[])"

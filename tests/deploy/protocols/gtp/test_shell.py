@@ -7,6 +7,10 @@ import pytest
 from gtp_client import GtpClient
 
 from shusaku.actors.analysis.analysis import Analysis
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
+from shusaku.common._core import Game
+from shusaku.common.messages import Evaluation, Leaves
+from shusaku.deploy.protocols.clock import Clock
 from shusaku.deploy.protocols.gtp.commands import commands_of
 from shusaku.deploy.protocols.gtp.engine import Engine, Settings
 from shusaku.deploy.protocols.gtp.text import format_answer, parse_request
@@ -106,6 +110,55 @@ def test_a_fault_of_ours_is_an_answer_and_the_game_goes_on(monkeypatch: pytest.M
     assert client.ask("protocol_version") == "2"
 
 
+class BreakingEvaluator(PseudoRandomEvaluator):
+    """Fails at every evaluation while it is broken."""
+
+    is_broken = False
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        if self.is_broken:
+            raise RuntimeError("out of memory")
+        return super().__call__(leaves)
+
+
+@pytest.mark.parametrize(("command", "answer"), [
+    ("7 genmove b", "?7 internal error: out of memory\n\n"), ("7 kata-genmove_analyze b 1", "=7\n\n"),
+    ("7 lz-genmove_analyze b", "=7\n\n"),
+])
+def test_a_fault_during_a_search_is_an_answer_and_the_game_goes_on(command: str, answer: str) -> None:
+    made: list[BreakingEvaluator] = []
+
+    def make(game: Game) -> BreakingEvaluator:
+        made.append(BreakingEvaluator(game, 16))
+        return made[-1]
+
+    client = GtpClient(make_evaluator=make)
+    for evaluator in made:
+        evaluator.is_broken = True
+    assert client.raw(command) == answer
+    assert "RuntimeError: out of memory" in client.logged[-1]
+    before = len(client.said)
+    client.send("8 kata-analyze b 1000")
+    client.send("")
+    assert client.said[before:] == "=8\n\n"
+    for evaluator in made:
+        evaluator.is_broken = False
+    assert client.ask("genmove b") not in ("", "resign")
+
+
+def test_the_search_ends_with_a_client_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = GtpClient(settings=Settings(simulations=200))
+    client.send("kata-genmove_analyze b 1")
+
+    def broken(line: str) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(client.shell, "_say", broken)
+    with pytest.raises(BrokenPipeError):
+        client.shell.end()
+    assert not is_searching(client.engine.analysis)
+
+
 def test_answers_hold_no_empty_line() -> None:
     assert format_answer("3", "a\n\nb\x00\t c\n") == "=3 a\nb  c\n\n"
     assert format_answer("", "") == "=\n\n"
@@ -119,6 +172,17 @@ def test_resigns_after_some_hopeless_searches() -> None:
     assert client.ask("genmove b") == "resign"
     client.ask("clear_board")
     assert client.ask("genmove b") != "resign"
+
+
+def test_a_new_game_has_all_its_time() -> None:
+    client = GtpClient()
+    client.ask("time_settings 600 0 0")
+    client.ask("time_left b 3 0")
+    client.ask("clear_board")
+    assert client.engine.clocks == [Clock.absolute(600), Clock.absolute(600)]
+    client.ask("kgs-time_settings none")
+    client.ask("boardsize 5")
+    assert client.engine.clocks == [Clock(), Clock()]
 
 
 def test_ponders_between_commands() -> None:

@@ -10,6 +10,8 @@ from engine_client import EngineClient, uci_engine, well_formed
 
 from shusaku.common.config.schema import EngineConfig
 from shusaku.common.errors import UsageError
+from shusaku.common.messages import Evaluation, Leaves
+from shusaku.common.search import Evaluate
 from shusaku.deploy.protocols.opening import OpenedAnalysis
 from shusaku.deploy.protocols.uci.engine import UciEngine, uci_dialect
 
@@ -48,6 +50,41 @@ def check_variations(lines: list[str], board: chess.Board) -> None:
     board = board.copy()
     for text in words[1::2]:  # the best move, and the one to ponder on
         board.push(board.parse_uci(text))
+
+
+class Breaking:
+    """Evaluates so many batches, and then fails."""
+
+    def __init__(self, evaluate: Evaluate, batches: int) -> None:
+        self._evaluate, self.left, self.version = evaluate, batches, evaluate.version
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        self.left -= 1
+        if self.left < 0:
+            raise RuntimeError("out of memory")
+        return self._evaluate(leaves)
+
+
+@pytest.mark.parametrize("batches", [0, 20])
+@pytest.mark.parametrize("go", ["go nodes 4000", "go movetime 60000", "go infinite"])
+def test_a_fault_is_answered_with_a_move(go: str, batches: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = EngineClient(uci_engine)
+    client.ask("isready", "readyok")
+    assert client.engine._opened is not None
+    analysis = client.engine._opened.analysis
+    with monkeypatch.context() as broken:
+        broken.setattr(analysis, "_evaluators", [Breaking(one, batches) for one in analysis._evaluators])
+        begin = len(client.heard)
+        client.send("position startpos", go)
+        if "infinite" in go:
+            client.run(0.2)
+            client.send("stop")
+        answer = client.await_line("bestmove", begin, 20)
+    chess.Board().push(chess.Move.from_uci(answer.split()[1]))
+    assert client.count("bestmove", begin) == 1
+    assert "info string internal error: RuntimeError: out of memory" in client.heard
+    client.ask("go nodes 20", "bestmove")
+    client.close()
 
 
 def test_the_handshake(client: EngineClient) -> None:

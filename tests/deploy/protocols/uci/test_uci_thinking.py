@@ -100,6 +100,19 @@ def test_pondering_costs_no_time(analysis: Scripted) -> None:
     assert thinking.is_due()
 
 
+def test_a_move_that_was_not_expected_says_nothing_of_the_way(analysis: Scripted) -> None:
+    """Our clock has not run while we pondered, so that its increment was none of ours."""
+    thinking = thinking_with(analysis, GoRequest(clock=CLOCK, is_ponder=True))
+    before = thinking._reserve.seconds
+    for _ in range(3):
+        analysis.time += 0.2
+        thinking.end()
+        thinking.begin(GAME.start(), GoRequest(clock=CLOCK, is_ponder=True), (), analysis.time)
+    thinking.end()
+    thinking.begin(GAME.start(), GoRequest(clock=CLOCK), (), analysis.time)
+    assert thinking._reserve.seconds == before
+
+
 def test_a_search_that_ended_while_it_pondered_is_answered_at_the_hit(analysis: Scripted) -> None:
     thinking = thinking_with(analysis, GoRequest(clock=CLOCK, is_ponder=True))
     analysis.ended = "proven"
