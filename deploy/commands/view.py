@@ -62,11 +62,11 @@ def make_studio(config: Config) -> Shown:
     config = replace_settings(config, checkpoint=chosen or ("" if has_networks else "shipped"))
     threads = config.engine.threads or min(len(os.sched_getaffinity(0)), MOST_THREADS)
     opened = _open(config, threads)
-    chosen, weights = opened.chosen, opened.chosen.weights
-    table = Table(_engine(opened, threads), lambda count: _engine(_open_again(config, chosen, count), count),
+    shown, weights = opened.chosen, opened.chosen.weights
+    table = Table(_engine(opened, threads), lambda count: _engine(_open_again(config, shown, count), count),
                   config.run.seed)
     title = f"{directory.name if run else opened.game.name}, version {weights.version}"
-    studio = Studio(table, opened.game, _make_evaluator(config, chosen), run, title=title, notes=opened.notes,
+    studio = Studio(table, opened.game, _make_evaluator(config, shown), run, title=title, notes=opened.notes,
                     replay_url=config.replay.url)
     line = f"{opened.game.name}: version {weights.version} after {weights.step:,} steps, on {opened.evaluator}"
     return Shown(studio, (*opened.notes, line))

@@ -80,6 +80,8 @@ class Table:
         self.game = self._engine.game
         self.settings = Settings(self._engine.simulations, self._engine.threads)
         self.sides = [HUMAN, ENGINE]
+        self.names = ("", "")  # of the players, as far as a file or a review says them
+        self._opened: GameRecord | None = None  # the file that the game is from, while its moves are the same
         self._purpose = ""  # of the running search: move | analysis | review
         self._report: Report | None = None  # of the position at the cursor
         self._resigned: int | None = None  # who gave up
@@ -328,7 +330,7 @@ class Table:
         self.values: list[float | None] = [None]
         self.ply = 0
         self._resigned = None
-        self._opened: GameRecord | None = None  # the file that the game is from, while its moves are the same
+        self._opened = None
         self._is_reviewing = False
         self._take_end()
 
