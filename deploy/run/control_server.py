@@ -33,7 +33,7 @@ SILENT_SECONDS = 60.0  # without a look of the driver at its run: it hangs
 START_SECONDS = 600.0  # the same before its first look: a large window takes minutes to read
 ANSWER_SECONDS = 5.0  # that a client may take to send its request
 CONTROL_FILE = "control.json"
-FOREIGN = b'{"error": "ask for 127.0.0.1 or localhost"}\n'  # to a Host header of another name
+OTHER_NAME = b'{"error": "ask for 127.0.0.1 or localhost"}\n'  # to a Host header of another name
 _ACTORS = re.compile(r"[1-9]\d{0,3}")
 
 
@@ -176,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         control = self.server.control
         if not self._is_for_this_machine():
-            self._answer(403, FOREIGN)
+            self._answer(403, OTHER_NAME)
         elif path == "/healthz":
             health = control.health()
             self._answer(200 if health["healthy"] else 503, json.dumps(health).encode() + b"\n")
@@ -192,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests to the driver, which has heard of them when this is answered."""
         url = urlsplit(self.path)
         if not self._is_for_this_machine():
-            self._answer(403, FOREIGN)
+            self._answer(403, OTHER_NAME)
             return
         if not self._has_token():
             return

@@ -138,9 +138,7 @@ class AnalysisSearch final : public GrowingSearch<G, GrowingNode> {
   bool is_kept(const GrowingNode& node) const override { return node.is_expanded(); }
 
  private:
-  bool is_over() const {
-    return has_evaluation() && (simulations_ + num_waiting_ >= limit_ || this->proven_result());
-  }
+  bool is_over() const { return has_evaluation() && (simulations_ + num_waiting_ >= limit_ || this->proven_result()); }
 
   // From the root to a node without evaluation, or to a terminal or proven one.
   void descend() {

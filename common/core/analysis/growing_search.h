@@ -62,7 +62,8 @@ class GrowingSearch {
     set_root(next);
   }
 
-  // Makes `position` the root if it lies a few moves below the root along visited children; how many, or -1: it does not.
+  // Makes `position` the root if it lies a few moves below the root along visited children; how many, or -1: it does
+  // not.
   int follow(const Position& position) {
     if (!has_transposition_key(*rules_)) return -1;
     const int plies = rules_->ply(position) - rules_->ply(root_);

@@ -296,8 +296,8 @@ void bind_search(nb::module_& m) {
           "variation",
           [](PySearchBatch& b, int index, int edge) {
             const int edges = int(b.batch->result_so_far(checked_index(b, index)).actions.size());
-            require(0 <= edge && edge < edges, "edge " + std::to_string(edge) + ": the root has " +
-                                                   std::to_string(edges) + " with an evaluation");
+            require(0 <= edge && edge < edges,
+                    "edge " + std::to_string(edge) + ": the root has " + std::to_string(edges) + " with an evaluation");
             const auto actions = b.batch->variation(index, edge);
             return std::vector<int>(actions.begin(), actions.end());
           },

@@ -98,8 +98,8 @@ inline std::uint64_t checksum(std::string_view bytes) {
 
 constexpr int kSnapshotFormat = 1;  // grows when a snapshot's bytes mean something else
 
-// A snapshot: a checksum, a fingerprint, and what `write` writes.  The fingerprint is a hash of what the meaning of these
-// bytes depends on, but for the parameters of the game, which actors/self_play.py compares.
+// A snapshot: a checksum, a fingerprint, and what `write` writes.  The fingerprint is a hash of what the meaning of
+// these bytes depends on, but for the parameters of the game, which actors/self_play.py compares.
 template <class Write>
 std::string sealed(std::uint64_t fingerprint, Write write) {
   Writer games;

@@ -268,8 +268,7 @@ class ValueGames final : public AnyGameBatch {
   std::uint64_t fingerprint() const {
     return checksum(name_of(*rules_) + " value games " + std::to_string(games_.size()) + " " + std::to_string(seed_) +
                     " " + std::to_string(kSnapshotFormat) + " " + std::to_string(sizeof(Position)) + " " +
-                    std::to_string(game_options_.last_switch) +
-                    (game_options_.learns_all ? " all" : ""));
+                    std::to_string(game_options_.last_switch) + (game_options_.learns_all ? " all" : ""));
   }
 
   const G* rules_;
