@@ -30,8 +30,10 @@ WIRING ?= both
 FUZZ_RUNS ?= 10000000
 FUZZ_ARGS ?=
 # 1: each package has to be the file whose SHA-256 stands in requirements.lock, from whatever index.  Only torch is not
-# there, because indexes serve several builds of it.
+# there, because indexes serve several builds of it.  Its stamps have names of their own, because an installation without
+# it has looked at no hash; one with it is as good as one without.
 LOCKED ?=
+LOCK := $(if $(filter 1,$(LOCKED)),-locked)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -50,19 +52,19 @@ origin = urllib.parse.urlsplit(wheel["download_info"]["url"]).netloc or "a local
 print("torch: no NVIDIA driver, so the CPU build is taken:", wheel["metadata"]["version"], "from", origin)
 endef
 
-install: $(VENV)/.installed
+install: $(VENV)/.installed$(LOCK)
 
-$(VENV)/.tools: constraints.txt
+$(VENV)/.tools$(LOCK): constraints.txt $(if $(LOCK),requirements.lock)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifeq ($(LOCKED),1)
-	$(PIP) install --quiet --no-deps --require-hashes -r requirements.lock
+	$(PIP) install --quiet --no-deps --force-reinstall --require-hashes -r requirements.lock
 else
 	$(PIP) install --quiet -c constraints.txt $(TOOLS)
 endif
-	touch $@
+	touch $(VENV)/.tools $@
 
 # Where there is no NVIDIA driver, the CPU build is a tenth of the download.
-$(VENV)/.torch: $(VENV)/.tools
+$(VENV)/.torch: $(VENV)/.tools$(LOCK)
 	@if [ "$$($(BIN)/python -c 'import importlib.metadata as m; print(m.version("torch").split("+")[0])' 2>/dev/null)" = "$(TORCH)" ]; then
 	  echo "torch: $(TORCH) is installed already"
 	elif command -v nvidia-smi >/dev/null; then
@@ -76,7 +78,7 @@ $(VENV)/.torch: $(VENV)/.tools
 	touch $@
 
 # Ray imports jsonschema, which with rfc3987-syntax builds a grammar, for a second in each of Ray's processes.
-$(VENV)/.installed: pyproject.toml constraints.txt $(CORE) $(VENV)/.torch
+$(VENV)/.installed$(LOCK): pyproject.toml constraints.txt $(CORE) $(VENV)/.torch
 ifeq ($(LOCKED),1)
 	$(PIP) install --quiet -c constraints.txt torch==$(TORCH)
 	SHUSAKU_NATIVE=1 $(PIP) install --quiet --no-build-isolation --no-deps --editable .
@@ -88,7 +90,7 @@ endif
 	@mkdir -p build/names/shusaku
 	@ln -sfn $(CURDIR)/deploy/api/shusaku/__init__.py build/names/shusaku/__init__.py
 	@for folder in $(PACKAGES); do ln -sfn $(CURDIR)/$$folder build/names/shusaku/$$folder; done
-	touch $@
+	touch $(VENV)/.installed $@
 
 train: install
 	$(BIN)/shusaku train $(TRAIN_ARGS)
@@ -140,7 +142,7 @@ sbom: install
 soak: install
 	$(BIN)/python -m benchmarks.reliability.soak --minutes $(MINUTES) --seed $(SEED) --wiring $(WIRING)
 
-oracles: $(VENV)/.tools
+oracles: $(VENV)/.tools$(LOCK)
 	$(BIN)/python tests/fixtures/oracles.py
 	$(PIP) install --quiet -c constraints.txt $(ORACLES) || {
 	  echo "missing: $(subst ",,$(ORACLES)): tests that compare with them will be skipped, or fail under CI" >&2
@@ -159,7 +161,7 @@ lint: install
 # search, rows and bindings, and the games that it holds for so far.
 TIDY := $(addprefix common/core/bindings/,analysis.cpp games.cpp network.cpp registry.cpp rows.cpp search.cpp) \
   $(addprefix common/core/bindings/games/,chess.cpp external_short.cpp go.cpp python_rules.cpp tic_tac_toe.cpp)
-build/.tidied: .clang-tidy $(CORE) | $(VENV)/.installed
+build/.tidied: .clang-tidy $(CORE) | $(VENV)/.installed$(LOCK)
 	commands=$$(ls -t build/*/compile_commands.json | head -1)
 	printf '%s\n' $(TIDY) | xargs -n 1 -P "$$(nproc)" $(BIN)/clang-tidy --quiet -p "$${commands%/*}"
 	touch $@
@@ -175,4 +177,4 @@ docs: install
 	$(BIN)/python -m shusaku.deploy.cli.config_reference
 
 clean:
-	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache common/_core*.so $(VENV)/.installed
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache common/_core*.so $(VENV)/.installed*

@@ -8,14 +8,17 @@ again.
 import importlib.util
 import json
 import os
+import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from shusaku.common.durable_files import write_atomically
 from shusaku.common.errors import UsageError
+from shusaku.common.masking import mask_override, mask_text
 from shusaku.common.metrics import numbers_by_tag
 
 STATE = "trackers.json"
@@ -86,10 +89,11 @@ class WandbTracker:
 
         place = directory.resolve()
         mode: Any = os.environ.get("WANDB_MODE", "offline")  # wandb refuses what it does not know
-        self._run: Any = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", PROJECT), dir=str(place), id=run or None, name=place.name,
-            resume="allow", mode=mode,
-            settings=wandb.Settings(silent=True, console="off"))
+        with _masked_arguments():
+            self._run: Any = wandb.init(
+                project=os.environ.get("WANDB_PROJECT", PROJECT), dir=str(place), id=run or None, name=place.name,
+                resume="allow", mode=mode,
+                settings=wandb.Settings(silent=True, console="off"))
         self._run.define_metric("*", step_metric="step")
         self.run = str(self._run.id)
 
@@ -155,19 +159,34 @@ class MetricsFollower:
             act(name)
             self._troubles.pop(name, None)
         except Exception as error:  # of a package of others, which must not end the run
-            reason = " ".join(str(error).split())[:200]
+            reason = mask_text(" ".join(str(error).split()))[:200]  # it may quote the tracker's address
             self._troubles[name] = f"run.trackers={name}: {type(error).__name__}: {reason}; it is tried again"
 
     def _send(self, name: str) -> None:
         """All lines that this tracker has not had yet."""
         state = self._state.setdefault(name, {"run": "", "offset": 0})
-        while data := _whole_lines(self._directory / "metrics.jsonl", state["offset"]):
+        path = self._directory / "metrics.jsonl"
+        with suppress(FileNotFoundError):
+            if path.stat().st_size < state["offset"]:  # the file was lost, and this is another one
+                state["offset"] = 0
+        while data := _whole_lines(path, state["offset"]):
             if name not in self._open:
                 self._open[name] = TRACKERS[name](self._directory, state["run"])
                 state["run"] = self._open[name].run
             self._open[name].write(_parse(data))
             state["offset"] += len(data)
             write_atomically(self._directory / STATE, json.dumps(self._state).encode() + b"\n")
+
+
+@contextmanager
+def _masked_arguments() -> Iterator[None]:
+    """Hides the secrets in `sys.argv` meanwhile: wandb records it with the run, and uploads it."""
+    own = sys.argv
+    sys.argv = [*own[:1], *map(mask_override, own[1:])]
+    try:
+        yield
+    finally:
+        sys.argv = own
 
 
 def _read_state(path: Path) -> dict[str, dict[str, Any]]:

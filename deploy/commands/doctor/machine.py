@@ -126,7 +126,7 @@ def check_redis(text: str | None, reason: str = "") -> Finding:
 
 def check_core(exit_code: int | None, flags: frozenset[str], errors: str = "") -> Finding:
     """Whether the compiled core runs here: the exit code of a process that played moves; None: it did not end."""
-    build = "CMAKE_BUILD_PARALLEL_LEVEL=2 make install on this machine, or install a wheel"
+    build = "CMAKE_BUILD_PARALLEL_LEVEL=2 make clean install on this machine, or install a wheel"
     if exit_code == ILLEGAL_INSTRUCTION:
         return fail("core", "it was built for another processor: illegal instruction", build)
     if exit_code:

@@ -106,6 +106,10 @@ def test_each_finding(found: Finding | Iterable[Finding], level: str, text: str)
     assert text in finding[1]
 
 
+def test_a_core_of_another_processor_is_built_anew() -> None:
+    assert "make clean install" in check_core(-4, frozenset()).fix, "`make install` alone finds nothing to do"
+
+
 def test_a_processor_that_wheels_are_not_built_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     assert shown(check_core(0, frozenset({"avx2", "fma"})))[0][0] == "warn"

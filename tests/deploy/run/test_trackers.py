@@ -107,8 +107,8 @@ def test_a_password_in_the_error_of_a_tracker_is_masked(
     write_lines(tmp_path, 1)
     follower = MetricsFollower(tmp_path, ["mlflow"], seconds=0.02)
     assert eventually(lambda: bool(follower.troubles))
-    follower.close()
     (trouble,) = follower.troubles
+    follower.close()
     assert trouble == "run.trackers=mlflow: ConnectionError: GET https://me:***@host/api failed; it is tried again"
 
 
