@@ -46,7 +46,7 @@ def test_a_run_without_a_checkpoint_has_the_other_two(tmp_path: Path) -> None:
     async def work() -> None:
         async with pages_of(shown.studio) as [page]:
             assert (page.last["hello"]["has_weights"], page.last["hello"]["has_run"]) == (False, True)
-            assert "no weights" in (await page.ask("play", "error", action=1))["text"]
+            assert "no weights" in (await page.ask("play", "error", action=1, ply=0))["text"]
 
     asyncio.run(work())
 

@@ -260,7 +260,6 @@ def test_what_was_learned_outlives_a_refusal(tmp_path):
         with pytest.raises(UsageError, match="no GPU"):
             train(calls)
         assert (tmp_path / "run").exists() == is_kept
-    assert (tmp_path / "run" / "weights.safetensors").exists()
     assert any(True for _ in RecordLog(tmp_path / "run" / "records").iterate())
 
 

@@ -96,7 +96,7 @@ def test_the_policies_stay_in_the_run_directory(tmp_path: Path) -> None:
     assert games_of(tmp_path / "run") == games_of(tmp_path / "restored")
     kept = load_weights(tmp_path / "run" / "policies" / "supervised.safetensors").tensors
     assert all(np.array_equal(kept[name], first[name]) for name in first)
-    with pytest.raises(UsageError, match=r"another game, network, targets or policies \(value\.reinforced"):
+    with pytest.raises(UsageError, match=r"another game, network, optimizer, targets or policies \(value\.reinforced"):
         train(tmp_path / "run", 1e9, 300, named[0], "value.reinforced=random")
     shutil.rmtree(tmp_path / "run" / "policies")
     with pytest.raises(UsageError, match="no such file or directory"):

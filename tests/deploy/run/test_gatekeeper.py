@@ -82,6 +82,7 @@ def test_games_of_other_searches_rate_nobody_and_open_pairs_neither(tmp_path: Pa
     for version, simulations in ((1, None), (2, 64), (3, 1600), (4, None)):
         run.keeper.offer(weights(version, 100 * version))
         if version > 1:
+            assert run.playing() == (version - 1, version)
             found = GateResult(version, run.best, ((1.0, 0.0), (1.0,)), True, simulations)
             run.keeper.conclude(found)
     rated = read_meetings(tmp_path, 64)

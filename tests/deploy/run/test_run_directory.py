@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shusaku.common.config.search import GumbelConfig, PuctConfig, SearchConfig
-from shusaku.common.errors import UsageError
+from shusaku.common.errors import ResumeError, UsageError
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink
 from shusaku.deploy.cli.overrides import compose
@@ -270,7 +270,8 @@ def test_another_optimizer_is_refused_before_anything_is_written(
             open_with(asked)
         assert (tmp_path / "config.yaml").read_text() == before
     else:
-        open_with(asked)
+        with pytest.raises(ResumeError, match="no checkpoint"):  # this one is none; the settings were taken
+            open_with(asked)
 
 
 def test_strength_over_time_is_drawn(tmp_path: Path) -> None:

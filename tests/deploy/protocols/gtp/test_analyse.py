@@ -120,7 +120,7 @@ def test_analysis_changes_nothing(go: GtpClient) -> None:
 
 @pytest.mark.parametrize("command", ["lz-genmove_analyze", "kata-genmove_analyze"])
 def test_a_finished_game_of_othello_is_passed_as_by_genmove(command: str) -> None:
-    client = GtpClient("othello", size=4)
+    client = GtpClient("othello", settings=Settings(simulations=2))
     position, colour = client.engine.state.position, "bw"
     while not position.is_terminal:
         client.ask(f"genmove {colour[position.to_play]}")

@@ -181,7 +181,7 @@ def test_a_new_game_has_all_its_time() -> None:
     client.ask("clear_board")
     assert client.engine.clocks == [Clock.absolute(600), Clock.absolute(600)]
     client.ask("kgs-time_settings none")
-    client.ask("boardsize 5")
+    client.ask("boardsize 9")
     assert client.engine.clocks == [Clock(), Clock()]
 
 
