@@ -110,7 +110,7 @@ def make_roles(
         def server_arguments(index: int, _: int) -> tuple[Any, ...]:
             is_encrypted = config.inference.encryption == "tls" and authority is not None
             certificate = authority.issue(f"inference-{index}") if is_encrypted and authority is not None else None
-            return server, index, list(layout.sizes), certificate
+            return server, index, list(layout.sizes), certificate, layout.actors
 
         roles.append((RayRole("inference", InferenceServerActor, server_arguments, gpus=gpus, threads=threads,
                               **common), layout.devices.servers))
