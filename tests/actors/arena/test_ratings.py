@@ -95,7 +95,7 @@ def test_the_truth_lies_in_the_normal_interval(spread: float, draws: float, corr
 
 
 def test_hundreds_of_versions_are_rated_in_seconds_and_nearly_as_few() -> None:
-    """A run of days: each version meets three before it; on a Zen 3 in 0.3 s, and in 5 s with all intervals lopsided."""
+    """A run of days: each version meets three before it; a Zen 3 took 0.3 s, and 5 with all intervals lopsided."""
     random, pairs = np.random.default_rng(1), []
     for version in range(1, 301):
         for other in (version - 1, max(0, version - 3), max(0, version - 9)):
