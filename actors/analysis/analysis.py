@@ -32,6 +32,7 @@ __all__ = ["Analysis", "Limits", "MoveReport", "Report"]
 MOST_SIMULATIONS = 1 << 20  # of a search that has no shared tree
 CALL_SECONDS = 0.04  # that one call of the network should not exceed if a clock or stop() ends the search
 MEGABYTES = 4096  # of a tree
+OWNERSHIP_SIMULATIONS = 32  # that ownership takes at least, besides those kept, which were of another root
 
 
 class Analysis:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from shusaku.common.config.rule import Limits, Rule, limit_rules, matches, number, one_of, raise_first
-from shusaku.common.config.schema import Config, PlayerConfig, SelfPlayConfig, leaves
+from shusaku.common.config.schema import MOST_THREADS, Config, PlayerConfig, SelfPlayConfig, leaves
 from shusaku.common.config.search import (
     EvaluationConfig,
     PolicyOnlyConfig,
@@ -82,7 +82,8 @@ _LIMITS: Limits = [
     (number(at_least=0), ["cluster.autoscaler_cpus"]),
     (number(", a port; 0 takes any free one", at_least=0, at_most=65535), ["run.http_port", "view.port"]),
     (number(at_least=0, at_most=4096), ["network.squeeze"]),
-    (number(at_least=0, at_most=256), ["network.blocks", "match.engines", "engine.threads"]),
+    (number(at_least=0, at_most=256), ["network.blocks", "match.engines"]),
+    (number(at_least=0, at_most=MOST_THREADS), ["engine.threads"]),
     (number(at_least=1, at_most=64), ["engine.leaves"]),
     (number(at_least=1, at_most=1 << 20), ["engine.megabytes"]),
     (number("; 0: as the run was searched", at_least=0, at_most=1 << 20), ["engine.simulations"]),

@@ -14,6 +14,7 @@ from typing import Any
 from shusaku.common.config.search import DEFAULTS, PuctConfig, SearchConfig, all_settings
 
 USUAL_GAMES = 64  # side by side in one actor
+MOST_THREADS = 256  # of an engine
 
 
 @dataclass

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from shusaku.actors.evaluators.factory import make_evaluator
-from shusaku.common.config.schema import Config
+from shusaku.common.config.schema import MOST_THREADS, Config
 from shusaku.common.config.search import AlphaGoConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.network.weights import save_weights
@@ -19,7 +19,6 @@ from shusaku.deploy.run.chosen_weights import ChosenWeights
 from shusaku.deploy.run.composed_config import asked_keys, replace_settings
 from shusaku.deploy.run.saved_config import holds_run
 from shusaku.deploy.run.stop_signals import StopSignals
-from shusaku.deploy.studio.requests import MOST_THREADS
 from shusaku.deploy.studio.server import find_token, listen, make_app
 from shusaku.deploy.studio.studio import Studio
 from shusaku.deploy.studio.table import Engine, Table

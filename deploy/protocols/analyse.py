@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from shusaku.actors.analysis.analysis import Analysis
+from shusaku.actors.analysis.analysis import OWNERSHIP_SIMULATIONS, Analysis
 from shusaku.actors.analysis.report import Limits, MoveReport, Report
 from shusaku.common._core import Game, Position
 from shusaku.common.config.search import SearchConfig
@@ -24,7 +24,6 @@ from shusaku.deploy.protocols.variation import play_variation
 
 MOST_WAITING = 20_000  # positions; a client that asks for more has to read answers first
 DIGITS = 4  # of numbers in answers
-OWNERSHIP_SIMULATIONS = 32  # at least, of a position whose ownership is asked for, besides those that a tree has kept
 
 MakeAnalysis = Callable[[SearchConfig], Analysis]
 

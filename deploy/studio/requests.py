@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shusaku.common.config.schema import MOST_THREADS
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.studio.table import ENGINE, HUMAN
 from shusaku.deploy.studio.temperature import HIGH, LOW
@@ -12,7 +13,6 @@ from shusaku.deploy.studio.temperature import HIGH, LOW
 MAX_FILE = 3 << 20  # bytes of a file that is opened
 MAX_DATA = MAX_FILE // 3 * 4  # characters of it, in base64
 MAX_POSITION = 4096  # of a position
-MOST_THREADS = 256  # as of engine.threads
 
 
 class BadRequest(ValueError):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from shusaku.common._core import Game
+from shusaku.common.config.schema import MOST_THREADS
 from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.search import Evaluate
 from shusaku.deploy.records.files import read_records, write_records
@@ -25,7 +26,7 @@ from shusaku.deploy.studio.boards import describe_game
 from shusaku.deploy.studio.curves import Runs
 from shusaku.deploy.studio.feed import Filters, GameFeed
 from shusaku.deploy.studio.planes import describe_input
-from shusaku.deploy.studio.requests import MAX_FILE, MOST_THREADS, NOTATIONS, BadRequest, parse_request
+from shusaku.deploy.studio.requests import MAX_FILE, NOTATIONS, BadRequest, parse_request
 from shusaku.deploy.studio.run_status import read_status
 from shusaku.deploy.studio.table import Settings, Table, TableError
 

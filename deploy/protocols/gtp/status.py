@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from shusaku.actors.analysis.analysis import OWNERSHIP_SIMULATIONS
 from shusaku.actors.analysis.report import Limits
 from shusaku.common._core import Position
 from shusaku.deploy.protocols.gtp.engine import Command, Engine, Owners, format_score
@@ -16,7 +17,6 @@ from shusaku.deploy.protocols.gtp.game_state import GameState
 from shusaku.deploy.protocols.gtp.raw_network import play_out
 from shusaku.deploy.protocols.gtp.text import BLACK, CommandError, expect_words
 
-OWNERSHIP_SIMULATIONS = 32
 OWNED = 0.5  # above which a point counts as owned
 PLAYOUTS = 16
 PLAYOUT_SECONDS = 10.0

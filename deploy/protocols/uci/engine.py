@@ -11,7 +11,7 @@ from importlib import metadata
 
 from shusaku.actors.analysis.report import MoveReport, Report
 from shusaku.common._core import Position
-from shusaku.common.config.schema import EngineConfig
+from shusaku.common.config.schema import MOST_THREADS, EngineConfig
 from shusaku.deploy.protocols.clock import LagReserve
 from shusaku.deploy.protocols.line_loop import Say
 from shusaku.deploy.protocols.opening import OpenedAnalysis
@@ -24,7 +24,6 @@ from shusaku.deploy.protocols.variation import play_variation
 
 FIRST_INFO_S = 0.1  # after which a search is reported; then twice as long
 MOST_INFO_S = 1.0  # between two reports
-MOST_THREADS = 256
 Open = Callable[[int], OpenedAnalysis]  # with so many threads
 
 
