@@ -311,10 +311,11 @@ class InferenceServer:
             evaluation = finished.evaluation
             self.queue.answer(oldest.batch, evaluation.logits, evaluation.values, evaluation.version)
         except Exception as error:
-            self._fail(oldest.batch, error)
             with self._lock:
                 if pipeline is self._pipeline and is_device_failure(error):
                     self._failure = error
+            self.queue.wake()  # before the clients know: what they ask next is for the spare
+            self._fail(oldest.batch, error)
         else:
             with self._lock:
                 self._counters.record_batch(finished.begun_at, finished.ended_at, oldest.batch.rows)

@@ -113,7 +113,7 @@ def test_a_stopped_step_leaves_everything_where_it_stands() -> None:
     stopped = PipelinedSelfPlay(GAME, SEARCH, SELF_PLAY, evaluate, games=9, seed=3, identity=WHO)
     through = PipelinedSelfPlay(GAME, SEARCH, SELF_PLAY, Split(), games=9, seed=3, identity=WHO)
     records, expected = [], []
-    for turn in range(300):
+    for turn in range(600):
         if turn % 7 == 0:
             evaluate.fail_next = True
             try:

@@ -204,7 +204,7 @@ def test_odd_numbers_of_games_are_refused(games: int) -> None:
 
 def test_a_pair_counts_only_after_all_before_it() -> None:
     def game(number: int, points: float) -> FinishedGame:
-        return FinishedGame(number, number % 2, points, (), (), "rules")
+        return FinishedGame(number, number % 2, points, (), (number,), "rules")
 
     result = MatchResult([game(2, 1.0), game(3, 0.5), game(0, 1.0)])
     assert result.pair_outcomes() == [0, 0, 0, 0, 0]
