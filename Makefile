@@ -1,5 +1,5 @@
 # make install   .venv with everything, built for this machine's processor
-# make train     learns connect four           make test        what continuous integration runs
+# make train     learns connect four           make test        with test-faults: as continuous integration
 # make test-long the tests that take minutes   make lint        ruff, mypy, words, clang-format, clang-tidy
 # make test-gpu     what only a GPU can show (benchmarks/gpu.sh measures it)
 # make test-faults  every fault of docs/operations/faults.md, with real processes that are killed, stopped and cut off

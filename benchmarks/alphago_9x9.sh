@@ -25,7 +25,9 @@ once() { # NAME COMMAND...: not again once it has ended well
 records() {
   rm -rf "$dir/records"
   # 1: some games were rejected, which it lists
-  $shusaku records import records.file="$games/*.sgf" records.out="$dir/records" experiment=alphago_9x9_imitation ||
+  # The games begin with up to 8 random moves, which nobody should learn.
+  $shusaku records import records.file="$games/*.sgf" records.out="$dir/records" records.skip_plies=8 \
+    experiment=alphago_9x9_imitation ||
     [[ $? == 1 && -d "$dir/records" ]]
 }
 imitation() {

@@ -83,7 +83,7 @@ def fits() -> str:
     header = ("begins with", "settings of play and learning", "steps", "network alone", "64 simulations",
               "400 simulations", "squared error of its value")
     parts = []
-    for run, group in groupby(found, key=lambda line: shlex.split(line["command"])[3]):
+    for run, group in groupby(found, key=lambda line: line.get("run") or shlex.split(line["command"])[3]):
         rows, before = [], None
         for line in group:
             begins = "anew" if line["anew"] else "the run's network"

@@ -129,7 +129,9 @@ class RolloutTraining:
     """A rollout policy learned from games; ValueError if the game has none."""
 
     def __init__(self, game: Game) -> None: ...
-    def add(self, moves: NDArray[np.uint16], unseen: bool = False) -> None: ...  # ValueError on an illegal move
+    def add(  # ValueError on an illegal move
+        self, moves: NDArray[np.uint16], weights: NDArray[np.float32], unseen: bool = False  # 0: not learned from
+    ) -> None: ...
     def begin(self, least_seen: int) -> int: ...  # features seen so often get a weight; how many
     def learn(self, rate: float, seed: int) -> dict[str, float]: ...  # one pass: positions, others, loss, top1, top5
     def measure(self) -> dict[str, float]: ...  # the same on unseen games

@@ -57,17 +57,19 @@ class OpponentPool:
         disk costs nothing but time: the next publication joins then, and `trouble` says why.
         """
         self._read_steps()
+        self.trouble = ""
         for version in [version for version, step in self._steps.items() if step > weights.step]:
-            with contextlib.suppress(OSError):  # tried again at the next publication
+            try:
                 self._path(version).unlink(missing_ok=True)
                 del self._steps[version]
-        newest = max(self._steps.values(), default=-self._every)
+            except OSError as error:  # tried again at the next publication
+                self.trouble = f"version {version}, of steps that the run makes again, stays in the pool: {error}"
+        newest = max((step for step in self._steps.values() if step <= weights.step), default=-self._every)
         if weights.step - newest < self._every:
             return
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             save_weights(self._path(weights.version), weights)
-            self.trouble = ""
         except OSError as error:
             self.trouble = f"version {weights.version} did not join the pool of opponents: {error}"
 

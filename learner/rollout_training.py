@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shusaku.common._core import Game, RolloutTraining
+from shusaku.common.codec import encode_record
 from shusaku.common.config.schema import RolloutConfig
 from shusaku.common.errors import UsageError
 from shusaku.replay.dataset import Dataset
@@ -34,18 +35,29 @@ def learn_rollouts(
         training = RolloutTraining(game)
     except ValueError as error:
         raise UsageError(f"game={game.name}: {error}") from None
-    for part in ("training", "test"):
+    games = {"training": 0, "test": 0}
+    for part in games:
         for number in range(len(dataset[part])):
-            training.add(dataset[part].read(number).actions, part == "test")
+            played = dataset[part].read(number)
+            try:
+                training.add(played.actions, played.row_weight, part == "test")
+                games[part] += 1
+            except ValueError as error:
+                dataset.quarantine.add(f"rules: {error}", encode_record(played))
+    if not all(games.values()):
+        part = min(games, key=games.__getitem__)
+        raise UsageError(f"dataset.records={dataset.pattern}: every game for {part} breaks the rules; name logs of "
+                         "games by the rules of game=")
     weights = training.begin(settings.least_seen)
     passes: list[dict[str, float]] = []
     for number in range(settings.passes):
         rate = settings.rate * (1 - number / settings.passes)
         passes.append(training.learn(rate, seed + number))
         on_pass(number + 1, passes[-1])
-    unseen, games = training.measure(), len(dataset["training"])
-    note = f"{games} games, {settings.passes} passes; unseen: top-1 {unseen['top1']:.4f}, loss {unseen['loss']:.4f}"
-    return LearnedRollouts(training.file(note), weights, games, passes, unseen)
+    unseen = training.measure()
+    note = (f"{games['training']} games, {settings.passes} passes; unseen: top-1 {unseen['top1']:.4f}, "
+            f"loss {unseen['loss']:.4f}")
+    return LearnedRollouts(training.file(note), weights, games["training"], passes, unseen)
 
 
 def to_json(learned: LearnedRollouts) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class GateResult:
     best: int
     points: tuple[tuple[float, ...], ...]  # of the candidate in the games of each opening
     has_passed: bool
+    whole_pairs: int  # the first of `points`, before any opening whose games had not all ended
     simulations: int | None = None  # of each move
 
     @property
@@ -82,7 +83,7 @@ class GateMatch:
         result = self._arena.result
         points = tuple(tuple(points) for _, points in sorted(result.pairs().items()))
         return GateResult(self._candidate, self._best, points, has_passed(self._settings, result) is True,
-                          self._simulations)
+                          len(result.whole_pairs()), self._simulations)
 
     def close(self) -> None:
         """Releases the players."""

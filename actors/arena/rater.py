@@ -46,7 +46,8 @@ class Rater:
         self._config, self._game, self._directory = config, game, directory
         self._threads, self._should_stop = threads, should_stop
         heal_ratings(directory)
-        self._meetings = read_meetings(directory, rating_search(config.search, config.rater).simulations)
+        self._simulations = rating_search(config.search, config.rater).simulations
+        self._meetings = read_meetings(directory, self._simulations)
         self._offered: tuple[Weights, float] | None = None  # the newest, with the training time
         self._newest: Weights | None = None  # that is being rated
         self._evaluators: list[Evaluate] = []  # of it
@@ -134,12 +135,14 @@ class Rater:
                       should_stop=self._should_stop)
         while arena.step():
             yield
-        self._record(replace(meeting, points=tuple(tuple(pair) for pair in arena.result.pairs().values())))
+        pairs = arena.result.new_pairs(arena.result.pairs())
+        repeated = settings.games - sum(map(len, pairs.values()))
+        self._record(replace(meeting, points=tuple(map(tuple, pairs.values())), repeated=repeated))
 
     def _record(self, meeting: Meeting) -> None:
         self._meetings.append(meeting)
         try:
-            append_meeting(self._directory, meeting)
+            append_meeting(self._directory, meeting, self._simulations)
             self.trouble = ""
         except OSError as error:
             self.trouble = f"{meeting.first} against {meeting.second} could not be written: {error}"

@@ -36,6 +36,7 @@ class Meeting:
     second: str
     points: tuple[tuple[float, ...], ...]  # of the first player in the games of each opening: 1, 0.5, 0
     moment: Moment | None = None  # of the first player, if it is a version
+    repeated: int = 0  # games beside them that repeated one of theirs move for move, which are no samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,12 @@ def version_of(name: str) -> int:
     return int(number) if name.startswith(_VERSION) and number.isdigit() else 0
 
 
-def append_meeting(directory: Path, meeting: Meeting) -> None:
-    """Adds a line to `ratings.jsonl`; OSError if the disk refuses."""
+def append_meeting(directory: Path, meeting: Meeting, simulations: int) -> None:
+    """Adds a line to `ratings.jsonl`, with the simulations of a version's moves; OSError if the disk refuses."""
     moment = asdict(meeting.moment) if meeting.moment else {}
     append_json_line(directory / RATINGS, {
-        "first": meeting.first, "second": meeting.second, "points": [list(pair) for pair in meeting.points], **moment})
+        "first": meeting.first, "second": meeting.second, "simulations": simulations,
+        "points": [list(pair) for pair in meeting.points], "repeated": meeting.repeated, **moment})
 
 
 def heal_ratings(directory: Path) -> int:
@@ -83,17 +85,24 @@ def heal_ratings(directory: Path) -> int:
 
 
 def read_meetings(directory: Path, simulations: int | None = None) -> list[Meeting]:
-    """The games of both files; damaged lines are left out.
+    """The games of both files, by version; damaged lines are left out.
 
-    Of the gate's only those of searches with so many simulations, if that is known of both: with others a version is
-    another player.  And only whole pairs, for the gate ends when it is decided, and short games have ended by then.
+    Only those of searches with so many simulations, if that is known of both: with others a version is another player.
+    Of the gate's only the pairs before the first that was not played to its end, for it ends when it is decided, and
+    short games have ended by then.
     """
-    meetings = [meeting for line in read_json_lines(directory / RATINGS) if (meeting := _meeting(line)) is not None]
-    for line in read_json_lines(directory / GATE):
-        meeting, theirs = _meeting(line), line.get("simulations")
-        if meeting is not None and (simulations is None or theirs in (None, simulations)):
-            meetings.append(replace(meeting, points=tuple(pair for pair in meeting.points if len(pair) == 2)))
-    return meetings
+    meetings = []
+    for name in (RATINGS, GATE):
+        for line in read_json_lines(directory / name):
+            meeting, theirs = _meeting(line), line.get("simulations")
+            if meeting is None or (simulations is not None and theirs not in (None, simulations)):
+                continue
+            if name == GATE:
+                whole = line.get("whole_pairs")
+                pairs = meeting.points[: whole if isinstance(whole, int) else None]
+                meeting = replace(meeting, points=tuple(pair for pair in pairs if len(pair) == 2))
+            meetings.append(meeting)
+    return sorted(meetings, key=lambda meeting: version_of(meeting.first))
 
 
 def played_pairs(meetings: Iterable[Meeting]) -> list[PlayedPair]:
@@ -124,7 +133,9 @@ def _meeting(line: Object) -> Meeting | None:
         return None
     step, seconds = line.get("step"), line.get("seconds")
     moment = Moment(step, float(seconds)) if isinstance(step, int) and isinstance(seconds, int | float) else None
-    return Meeting(first, second, tuple(tuple(map(float, pair)) for pair in points), moment)
+    repeated = line.get("repeated", 0)
+    return Meeting(first, second, tuple(tuple(map(float, pair)) for pair in points), moment,
+                   repeated if isinstance(repeated, int) else 0)
 
 
 def _is_result(value: Any) -> bool:

@@ -64,8 +64,9 @@ class Connection(ABC):
             self._receive_any(slot, until)
         answer = self._received.pop(slot)
         self._free.append(slot)
-        self._record_seconds(answer.written_at - self._sent_at.pop(slot))
-        if answer.status is Status.ANSWER:
+        sent_at = self._sent_at.pop(slot)
+        if answer.status is Status.ANSWER:  # a refusal says nothing about how long the server takes
+            self._record_seconds(answer.written_at - sent_at)
             return answer.data
         text = answer.data.decode(errors="replace")
         if answer.status is Status.REFUSED:

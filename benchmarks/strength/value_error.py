@@ -80,6 +80,9 @@ def main() -> None:
         parser.error("there is no game to take positions from")
     networks = {name: _kept_network(options.run, name) if is_kept else _network_of(options.run, name)
                 for name in ("value", *POLICIES) if name in options.estimates or name == "value"}
+    if {*POLICIES} <= networks.keys() and _are_same(*(networks[name] for name in POLICIES)):
+        del networks["reinforced"]
+        print("reinforced: left out, the run's two policies are one", file=sys.stderr)
     result = _measure(networks, positions, options)
     print(_table(result, positions, options.stage))
     line = _summary(result, positions, options.stage)
@@ -124,6 +127,11 @@ def _network_of(run: Path, name: str) -> Weights:
     if name == "value":
         return find_weights(Config(), "RUN_DIR", str(run)).weights
     return load_weights(run / POLICIES_FOLDER / f"{name}.safetensors")
+
+
+def _are_same(first: Weights, second: Weights) -> bool:
+    return first.tensors.keys() == second.tensors.keys() and all(
+        np.array_equal(tensor, second.tensors[name]) for name, tensor in first.tensors.items())
 
 
 def _kept_network(directory: Path, name: str) -> Weights:

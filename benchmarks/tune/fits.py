@@ -90,7 +90,8 @@ def main() -> None:
         print(*words, after, flush=True)
         if options.record:
             record(FILE, shlex.join(["python", "-m", "benchmarks.tune.fits", *sys.argv[1:]]),
-                   words=[*options.words, *words], anew=options.anew, steps=options.steps, rows=options.rows,
+                   run=str(options.run), words=[*options.words, *words], anew=options.anew, steps=options.steps,
+                   rows=options.rows,
                    plies=round(float(np.mean([len(game) for game in games])), 1), seconds=round(seconds, 1),
                    before=before, after=after)
 

@@ -68,7 +68,7 @@ _LIMITS: Limits = [
         "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",
         "learner.blunder_width", "learner.warmup_steps", "learner.steps", "learner.max_grad_norm", "learner.threads",
         "learner.prefetch", "match.opening_plies", "rater.opening_plies", "rater.fill", "gate.opening_plies",
-        "gate.simulations", "records.games", "records.moves",
+        "gate.simulations", "records.games", "records.moves", "records.skip_plies",
         "first.nodes", "first.depth", "first.movetime_ms",
         "second.nodes", "second.depth", "second.movetime_ms", "first.seconds", "second.seconds",
     ]),
@@ -327,6 +327,8 @@ def _reinforce_conditions(config: Config) -> Iterator[_Condition]:
         yield changed, False, "changes no games of policy gradient; leave it out, or use reinforce.enabled=false"
     yield ("actors.games_per_actor", config.actors.games_per_actor % 2 == 0,
            "must be even, because the policy that learns plays both colours equally often")
+    yield ("learner.publish_every", learner.publish_every == 1,
+           "must be 1: every update plays the next games, and the gradient is that of the policy that played them")
     yield ("learner.ema_decay", learner.ema_decay == 0,
            "must be 0: the games must be played by the policy that is changed, not by an average")
     yield ("learner.prefetch", learner.prefetch == 0,
@@ -353,6 +355,9 @@ def _value_conditions(config: Config) -> Iterator[_Condition]:
            "value must be among them, because value.enabled=true makes games for it")
     yield ("search.policy", config.search.policy == "policy_only",
            "games for a value network are played without a search; use search=policy_only")
+    if isinstance(config.search, PolicyOnlyConfig):
+        yield ("search.temperature_final", config.search.temperature_final > 0,
+               "must be above 0: games for a value network differ because their moves are drawn; use 1")
     unsearched = "games for a value network have no searches, whose values it takes"
     yield "learner.root_value_share", config.learner.root_value_share == 0, f"{unsearched}; use 0"
     yield ("learner.targets", "short_term" not in config.learner.targets, f"{unsearched}; leave short_term out")

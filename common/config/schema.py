@@ -350,6 +350,7 @@ class RecordsConfig:
     comments: bool = False  # export: with values and policies of the searches
     moves: int = 5  # of a search in a comment: those with the largest shares; 0: the value alone
     weight: float = 1.0  # import: of each row beside those of self-play, which have 1
+    skip_plies: int = 0  # import: so many moves of each game are not learned from, such as a random opening
     out: str = ""  # import: a new directory for a record log of the games, instead of the window of run.dir
     unknown: str = "reject"  # import, check: a game without a result: reject it | draw: take it as drawn
 

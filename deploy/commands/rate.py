@@ -50,10 +50,12 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         raise UsageError(f"run.dir={directory}: holds no run; name the directory of one")
     saved = read_config(directory)
     config = _as_rated(config, saved)
+    simulations = min(int(saved["search"].get("simulations", 1)), config.rater.simulations)
     if config.rater.fill:
         with StopSignals() as signals, ExitStack() as stack:
-            _Filler(config, directory, signals, stack).play()
-    simulations = min(int(saved["search"].get("simulations", 1)), config.rater.simulations)
+            filler = _Filler(config, directory, signals, stack)
+            filler.play()
+        simulations = filler.search.simulations
     meetings, anchor = read_meetings(directory, simulations), config.rater.anchors[0]
     if not any(anchor in (meeting.first, meeting.second) for meeting in meetings):
         raise UsageError(f"run.dir={directory}: {anchor}, which has 0 Elo, has played no game; rater.fill=20 plays "
@@ -88,12 +90,13 @@ class _Filler:
     def __init__(self, config: Config, directory: Path, signals: StopSignals, stack: ExitStack) -> None:
         self._config, self._directory, self._signals, self._stack = config, directory, signals, stack
         self._chosen: ChosenWeights = find_weights(config, "run.dir", config.run.dir)
+        self.search = rating_search(self._chosen.search, config.rater)  # of each version
         self._threads = config.actors.count or len(os.sched_getaffinity(0))
         self._weights: dict[str, Weights] = {}  # of the kept versions, by name
 
     def play(self) -> None:
         """All missing games, written down for two players at a time; a signal leaves the rest for the next time."""
-        meetings, versions = read_meetings(self._directory), self._kept()
+        meetings, versions = read_meetings(self._directory, self.search.simulations), self._kept()
         self._weights = {version_name(weights.version): weights for weights, _ in versions}
         for weights, moment, opponent in self._missing(meetings, versions):
             if self._signals.should_stop():
@@ -125,8 +128,8 @@ class _Filler:
         return [kept[version] for version in sorted(kept)]
 
     def _games(self, meetings: list[Meeting], first: str, second: str) -> int:
-        return sum(len(points) for meeting in meetings if {meeting.first, meeting.second} == {first, second}
-                   for points in meeting.points)
+        return sum(meeting.repeated + sum(map(len, meeting.points)) for meeting in meetings
+                   if {meeting.first, meeting.second} == {first, second})
 
     def _meet(self, weights: Weights, moment: Moment, opponent: str, played: int) -> None:
         games = self._config.rater.fill - played
@@ -147,16 +150,19 @@ class _Filler:
         if faulty:
             print(f"{opponent}: faults in {len(faulty)} pairs of games, which do not count; the first: "
                   f"{next(iter(faulty.values()))}", file=sys.stderr)
-        points = tuple(tuple(pair) for number, pair in result.whole_pairs().items() if number not in faulty)
+        pairs = {number: pair for number, pair in result.whole_pairs().items() if number not in faulty}
+        points = tuple(map(tuple, result.new_pairs(pairs).values()))
         if points:
-            append_meeting(self._directory, Meeting(version_name(weights.version), opponent, points, moment))
+            repeated = 2 * (len(pairs) - len(points))
+            append_meeting(self._directory,
+                           Meeting(version_name(weights.version), opponent, points, moment, repeated),
+                           self.search.simulations)
 
     def _version(self, weights: Weights, games: int, seed: int) -> Player:
         config = copy(self._config)
         config.network, config.search = self._chosen.network, self._chosen.search
-        search = rating_search(self._chosen.search, self._config.rater)
         evaluators = load_evaluators(config, self._chosen.game, weights, games, self._threads)
-        return version_player(version_name(weights.version), self._chosen.game, search, evaluators,
+        return version_player(version_name(weights.version), self._chosen.game, self.search, evaluators,
                               games_at_once=games, seed=seed, should_stop=self._signals.should_stop)
 
     def _opponent(self, name: str, games: int, seed: int) -> Player:

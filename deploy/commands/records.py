@@ -240,7 +240,7 @@ class _Taker:
         """The rows; None, and it is counted, if the run would not accept them, or if they came before."""
         try:
             rows = to_training(record, self._game, number=self._counts.games, weight=self._records.weight,
-                               unknown=self._records.unknown)
+                               unknown=self._records.unknown, skip=self._records.skip_plies)
             self._validation.encode(rows)
             self._validation.check_game(rows)
             self._ring.append(rows, self._validation.own_komi(rows))

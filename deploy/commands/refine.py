@@ -78,19 +78,20 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
 
 def _report(settings: Settings, task: Any, search: TreeSearch, as_json: bool) -> dict[str, Any]:
     trace, best = search.trace(), search.best
-    if not as_json and best is not None:
-        print(draw(trace))
-        failed = f", {search.failures} failed calls, first: {search.first_failure}" if search.failures else ""
-        print(f"best answer, score {best.worth:g} after {search.rollouts} rollouts ({search.ended_by}{failed}):")
-        print(as_text(best.answer))
     result = {
         "task": settings.task, "answer": best and best.answer, "score": best and best.worth,
         "solved": search.ended_by == "solved", "ended_by": search.ended_by, "rollouts": search.rollouts,
         "failures": search.failures, "first_failure": search.first_failure, "calls": getattr(task, "calls_made", None),
         "trace": trace,
     }
-    if settings.trace:
-        _write(Path(settings.trace), result)
+    lost = _write(Path(settings.trace), result) if settings.trace else None  # first: stdout may be closed
+    if not as_json and best is not None:
+        print(draw(trace))
+        failed = f", {search.failures} failed calls, first: {search.first_failure}" if search.failures else ""
+        print(f"best answer, score {best.worth:g} after {search.rollouts} rollouts ({search.ended_by}{failed}):")
+        print(as_text(best.answer))
+    if lost is not None:
+        raise lost
     return result
 
 
@@ -102,12 +103,13 @@ def _ignore(node: Node, rollouts: int) -> None:
     """Prints nothing."""
 
 
-def _write(path: Path, result: dict[str, Any]) -> None:
-    """The tree of the result; RunError, with the result, if the disk refuses."""
+def _write(path: Path, result: dict[str, Any]) -> RunError | None:
+    """The tree of the result; the error, with the result, if the disk refuses."""
     try:
         write_atomically(path, json.dumps(result["trace"], ensure_ascii=False, indent=1).encode() + b"\n")
     except OSError as error:
-        raise RunError(f"trace={path}: {error.strerror}; the search has ended, and its tree is lost", result) from None
+        return RunError(f"trace={path}: {error.strerror}; the search has ended, and its tree is lost", result)
+    return None
 
 
 # --- settings --------------------------------------------------------------------------------------------------------

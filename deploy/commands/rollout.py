@@ -1,5 +1,6 @@
 """`shusaku rollout dataset.records=DIR file=…`: a rollout policy learned from finished games, for search.rollout=."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         raise UsageError("rollout: dataset.records= is missing; name a record log that shusaku records import "
                          "records.out=DIR has written")
     game, path = configured_game(config.game), Path(config.file)
+    if not path.parent.is_dir():
+        raise UsageError(f"file={path}: there is no directory {path.parent}; make it, or name a file that can be "
+                         "written")
     dataset = Dataset(config.dataset.records, game)
 
     def show(number: int, fit: dict[str, float]) -> None:
@@ -33,6 +37,9 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         if error.errno in DISK_ERRORS:
             raise
         raise UsageError(f"file={path}: {error.strerror}; name a file that can be written") from None
+    rejected = sum(dataset.quarantine.counts.values())
+    if rejected:
+        print(f"{rejected:,} games were left out: {'; '.join(dataset.quarantine.counts)}"[:400], file=sys.stderr)
     if not as_json:
         unseen = learned.unseen
         print(f"{path}: {learned.weights:,} weights from {learned.games:,} games; unseen games: "

@@ -126,7 +126,7 @@ COMMANDS = {
                        ("from=PATH",)),
     "records": Command("commands.records", Takes.WHAT_AND_CONFIG,
                        "write games of a run as SGF, PGN, KIF or CSA, read such files to learn from, or check them",
-                       "records export records.file=games.sgf run.dir=runs/first",
+                       "records export records.file=games.sgf run.dir=runs/go_9x9",
                        ("records", *_RUNNING, "game", "replay.megabytes"), ("export", "import", "check")),
     "rollout": Command("commands.rollout", Takes.CONFIG,
                        "learn a rollout policy from finished games, for search=mcts search.rollout=FILE",

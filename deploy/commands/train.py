@@ -95,7 +95,7 @@ def _run_stage(config: Config) -> tuple[dict[str, Any], bool]:
         cluster.raise_if_ray_has_ended()
         signals.raise_received()
         has_to_grow = cluster.has_to_grow
-    signals.raise_received()  # while all that was ended
+    signals.raise_received(result)  # while all that was ended
     return result, has_to_grow and not signals.should_stop()
 
 

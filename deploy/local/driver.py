@@ -97,7 +97,7 @@ def _run_stage(config: Config) -> tuple[dict[str, Any], bool]:
         result = local.finish()
         signals.raise_received()
         has_to_grow = local.has_to_grow
-    signals.raise_received()  # while all that was ended
+    signals.raise_received(result)  # while all that was ended
     return result, has_to_grow and not signals.should_stop()
 
 

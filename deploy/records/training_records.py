@@ -42,10 +42,12 @@ def from_training(record: TrainingRecord) -> GameRecord:
 
 def to_training(
     record: GameRecord, game: Game, *, number: int, epoch: int = 0, weight: float = 1.0, unknown: str = "reject",
+    skip: int = 0,
 ) -> TrainingRecord:
     """The game as rows for a run of `game`, whose komi alone may differ; RecordError with the reason if it is none.
 
-    `unknown`: what becomes of a game without a result, reject | draw.
+    `unknown`: what becomes of a game without a result, reject | draw; `skip`: plies at its begin whose rows have no
+    weight.
 
     If the rules see another result than the record (dead stones that were left on the board, a draw that was not
     claimed), or if it was lost behind the end of the rules, the last move is left out and the record's result stays.
@@ -55,6 +57,8 @@ def to_training(
         raise RecordError("the game has no moves")
     outcome, ended_by, moves = _result(record)
     plies = len(moves)
+    if plies <= skip:
+        raise RecordError(f"the game has no move behind the first {skip} plies, which are skipped")
     actions = np.array([move.action for move in moves], np.uint16)
     values = np.array([outcome if player == 0 else -outcome for player in _players(record, plies)], np.float32)
     is_whole = plies == len(record)
@@ -65,7 +69,8 @@ def to_training(
         actions=actions, policy_offsets=np.arange(plies + 1, dtype=np.uint32), policy_actions=actions,
         policy_shares=np.full(plies, WHOLE, np.uint16), root_values=values, raw_values=values,
         versions=np.zeros(plies, np.uint32), kind=np.full(plies, RowKind.IMPORTED, np.uint8),
-        row_weight=np.full(plies, weight, np.float32), surprise=np.zeros(plies, np.float32),
+        row_weight=np.where(np.arange(plies) < skip, 0, weight).astype(np.float32),
+        surprise=np.zeros(plies, np.float32),
     )
 
 

@@ -78,7 +78,7 @@ class Gatekeeper:
                 "passed": result.has_passed, "score": round(result.score, 4), "games": result.games,
                 "step": candidate.weights.step, "seconds": round(candidate.seconds, 3),
                 **({"simulations": result.simulations} if result.simulations else {}),
-                "points": [list(points) for points in result.points]})
+                "whole_pairs": result.whole_pairs, "points": [list(points) for points in result.points]})
         verb = "passed" if result.has_passed else "did not pass"
         self._log(f"gate: version {result.candidate} {verb}: {result.score:.1%} of {result.games} games against "
                   f"version {result.best}; more than {self._settings.score:.1%} of {self._settings.games} are needed")

@@ -38,6 +38,7 @@ _OPTIMIZER = "learner.optimizer"
 _OPTIMIZER_FAMILIES = {"adamw": "adam"}  # those that have the same state
 # Settings that say nothing about a run.
 _NOT_KEPT = ("match", "records", "first", "second", "games", "file", "resume_from")
+LOOK_SECONDS = 0.05  # more than `is_running` holds the lock of a run that is not running
 # Differences that change nothing about the run, or only where it computes, which is said at each start.
 _UNREMARKABLE = ("run.resume", "run.dir", "run.http_port", "checkpoint", "bench", "inference.device",
                  "inference.servers", "learner.device")
@@ -99,15 +100,22 @@ class RunDirectory:
 
     def _take_lock(self) -> None:
         self._lock.seek(0)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = self._lock.read().strip() or "another process"
-            raise UsageError(f"run.dir={self.path}: in use by {owner}; wait for it, stop it, or choose another "
-                             "run.dir") from None
+        if not self._can_lock():
+            time.sleep(LOOK_SECONDS)
+            if not self._can_lock():
+                owner = self._lock.read().strip() or "another process"
+                raise UsageError(f"run.dir={self.path}: in use by {owner}; wait for it, stop it, or choose another "
+                                 "run.dir")
         self._lock.truncate()
         self._lock.write(f"process {os.getpid()} on {platform.node()}")
         self._lock.flush()
+
+    def _can_lock(self) -> bool:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
 
     def _check_step(self, step: int) -> None:
         """UsageError if no checkpoint of this step is kept; -1 is the newest one."""

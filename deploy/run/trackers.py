@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.masking import mask_override, mask_text
 from shusaku.common.metrics import numbers_by_tag
 
-STATE = "trackers.json"
+METRICS, STATE = "metrics.jsonl", "trackers.json"
 SECONDS = 10.0  # between two looks at the file
 CLOSE_SECONDS = 5.0  # for what is left, when the run stops: the next start sends the rest
 LAST_SECONDS = 30.0  # when it is over
@@ -126,6 +126,10 @@ class MetricsFollower:
         """`names`: keys of TRACKERS; none: there is no thread."""
         self._directory, self._seconds = directory, seconds
         self._state = _read_state(directory / STATE)
+        metrics = directory / METRICS
+        size = metrics.stat().st_size if metrics.exists() else 0
+        for one in self._state.values():  # a file that was lost begins anew; one that lost its end was sent with it
+            one["offset"] = min(one["offset"], size)
         self._names = tuple(names)
         self._open: dict[str, Tracker] = {}
         self._troubles: dict[str, str] = {}
@@ -165,10 +169,7 @@ class MetricsFollower:
     def _send(self, name: str) -> None:
         """All lines that this tracker has not had yet."""
         state = self._state.setdefault(name, {"run": "", "offset": 0})
-        path = self._directory / "metrics.jsonl"
-        with suppress(FileNotFoundError):
-            if path.stat().st_size < state["offset"]:  # the file was lost, and this is another one
-                state["offset"] = 0
+        path = self._directory / METRICS
         while data := _whole_lines(path, state["offset"]):
             if name not in self._open:
                 self._open[name] = TRACKERS[name](self._directory, state["run"])

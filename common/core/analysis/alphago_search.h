@@ -62,13 +62,15 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
       : Shared(rules, options),
         rollouts_(rules, options.rollout),
         seed_(combine(seed, 0xA160)),
-        expand_after_(options.expand_after > 0 ? options.expand_after : kFirstExpandAfter),
+        expand_after_(first_expand_after()),
         priors_(size_t(padded(rules.max_legal_actions()))),
         half_(priors_.size()) {}
 
   void begin(const Position& position) {
     Shared::begin(position);
     num_rollouts_ = 0;
+    expand_after_ = first_expand_after();
+    rollout_seconds_ = network_seconds_ = 0;
   }
 
   bool has_evaluation() const {
@@ -77,7 +79,6 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
   }
   bool is_proven() const { return false; }
   int num_pending() const { return num_pending_; }
-  int expand_after() const { return expand_after_; }
 
   RootReport report() const {
     RootReport r = Shared::report();
@@ -182,6 +183,7 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
  private:
   static constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
   static constexpr int kSimulationsPerFill = 64, kFirstExpandAfter = 40, kMostExpandAfter = 1000;
+  static constexpr double kKeptSeconds = 0.95;  // of both sums at each answer of a network: about the last twenty count
 
   enum class Walk {
     kRollout,  // the leaf is to be rolled out from
@@ -371,11 +373,19 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
   }
 
   // search.expand_after=auto: leaves are expanded later while the threads spend more time in networks than in rollouts,
-  // and sooner while they spend less (the paper's rule: as fast as the policy network answers).
+  // and sooner while they spend less (the paper's rule: as fast as the policy network answers).  Of late, for rollouts
+  // become shorter in the course of a game.  Never before value_after: a leaf that has children is asked nothing more.
   void adapt(double network_seconds) {
     network_seconds_ += network_seconds;
     if (options_.expand_after > 0) return;
-    expand_after_ = std::clamp(expand_after_ + (network_seconds_ > rollout_seconds_ ? 1 : -1), 1, kMostExpandAfter);
+    const int wanted = expand_after_ + (network_seconds_ > rollout_seconds_ ? 1 : -1), least = least_expand_after();
+    expand_after_ = std::clamp(wanted, least, std::max(least, kMostExpandAfter));
+    network_seconds_ *= kKeptSeconds, rollout_seconds_ *= kKeptSeconds;
+  }
+
+  int least_expand_after() const { return std::max(1, options_.value_after); }
+  int first_expand_after() const {
+    return options_.expand_after > 0 ? options_.expand_after : std::max(kFirstExpandAfter, least_expand_after());
   }
 
   Rollouts<G> rollouts_;

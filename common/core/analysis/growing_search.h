@@ -77,7 +77,8 @@ class GrowingSearch {
 
   // `simulations` in all, those in the tree included; `allowed`: the only actions that are searched at the root, all if
   // empty.  A tree that says nothing of them is forgotten: its root is proven by other actions, or was searched without
-  // some of these (KataGo clears its search, too: Search::setAvoidMoveUntilByLoc).  Whether it was.
+  // some of these (KataGo clears its search, too: Search::setAvoidMoveUntilByLoc).  Whether it was, or others were
+  // allowed until now: then what was summed over its evaluations is of other moves.
   bool set_limits(std::int64_t simulations, const std::vector<Action>& allowed) {
     limit_ = simulations;
     is_allowed_.assign(root_actions_.size(), allowed.empty());
@@ -85,6 +86,7 @@ class GrowingSearch {
       for (Action action : allowed)
         if (root_actions_[i] == action) is_allowed_[i] = true;
     is_restricted_ = !allowed.empty();
+    const bool differs = is_allowed_ != was_allowed_;
     bool forgets = is_restricted_ && tree_[tree_.root()].proof && !proven_result();
     for (size_t i = 0; i < is_allowed_.size(); ++i) forgets = forgets || (is_allowed_[i] && !was_allowed_[i]);
     if (forgets) tree_.clear();
@@ -93,7 +95,7 @@ class GrowingSearch {
     tree_.for_children(tree_[tree_.root()], [&](std::uint32_t, const Node& child) {
       if (is_allowed_[child.edge]) simulations_ += child.visits;
     });
-    return forgets;
+    return forgets || differs;
   }
 
   Path new_path() const {

@@ -35,7 +35,7 @@ class AnyRollouts {
 class AnyRolloutTraining {
  public:
   virtual ~AnyRolloutTraining() = default;
-  virtual void add(std::vector<Action> moves, bool is_unseen) = 0;
+  virtual void add(std::vector<Action> moves, const std::vector<float>& weights, bool is_unseen) = 0;
   virtual size_t begin(std::int64_t least_seen) = 0;
   virtual RolloutFit learn(float rate, std::uint64_t seed) = 0;
   virtual RolloutFit measure() = 0;

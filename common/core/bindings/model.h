@@ -274,7 +274,9 @@ class Model final : public AnyGame {
   class LearnedRollouts final : public AnyRolloutTraining {
    public:
     explicit LearnedRollouts(const Rules& rules) : training_(rules) {}
-    void add(std::vector<Action> moves, bool is_unseen) override { training_.add(std::move(moves), is_unseen); }
+    void add(std::vector<Action> moves, const std::vector<float>& weights, bool is_unseen) override {
+      training_.add(std::move(moves), weights, is_unseen);
+    }
     size_t begin(std::int64_t least_seen) override { return training_.begin(least_seen); }
     RolloutFit learn(float rate, std::uint64_t seed) override { return training_.learn(rate, seed); }
     RolloutFit measure() override { return training_.measure(); }

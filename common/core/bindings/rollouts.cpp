@@ -87,12 +87,14 @@ void bind_rollouts(nb::module_& m) {
           "game"_a)
       .def(
           "add",
-          [](PyRolloutTraining& t, In<Action, 1> moves, bool unseen) {
+          [](PyRolloutTraining& t, In<Action, 1> moves, In<float, 1> weights, bool unseen) {
+            if (weights.shape(0) != moves.shape(0)) throw std::invalid_argument("each move needs a weight");
             std::vector<Action> list(moves.data(), moves.data() + moves.shape(0));
+            std::vector<float> worth(weights.data(), weights.data() + weights.shape(0));
             nb::gil_scoped_release nogil;
-            t.training->add(std::move(list), unseen);
+            t.training->add(std::move(list), worth, unseen);
           },
-          "moves"_a, "unseen"_a = false)
+          "moves"_a, "weights"_a, "unseen"_a = false)
       .def(
           "begin",
           [](PyRolloutTraining& t, std::int64_t least_seen) {

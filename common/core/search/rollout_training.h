@@ -29,8 +29,9 @@ class RolloutTraining {
  public:
   explicit RolloutTraining(const G& rules) : rules_(&rules), policy_(rules, RolloutWeights{}) {}
 
-  // A game from the start.  std::invalid_argument if a move is illegal.
-  void add(std::vector<Action> moves, bool is_unseen) {
+  // A game from the start; of a ply whose `weights` are 0 nothing is learned.  std::invalid_argument if a move is
+  // illegal.
+  void add(std::vector<Action> moves, const std::vector<float>& weights, bool is_unseen) {
     auto p = rules_->start();
     std::vector<Action> legal(size_t(rules_->max_legal_actions()));
     for (size_t t = 0; t < moves.size(); ++t) {
@@ -39,7 +40,9 @@ class RolloutTraining {
         throw std::invalid_argument("the move of ply " + std::to_string(t) + " is illegal");
       rules_->play(p, moves[t]);
     }
-    (is_unseen ? unseen_ : games_).push_back(std::move(moves));
+    Played game{std::move(moves), std::vector<bool>(weights.size())};
+    std::transform(weights.begin(), weights.end(), game.counts.begin(), [](float weight) { return weight > 0; });
+    (is_unseen ? unseen_ : games_).push_back(std::move(game));
   }
 
   // Gives a weight to every feature that moves to choose from had at least so often; the number of weights.
@@ -88,15 +91,22 @@ class RolloutTraining {
 
  private:
   static constexpr std::uint32_t kNone = ~0u;
+  struct Played {
+    std::vector<Action> moves;
+    std::vector<bool> counts;  // whether a ply is learned from
+  };
 
-  // Calls visit(index of the move that was played among the candidates, or -1) at every position.
+  // Calls visit(index of the move that was played among the candidates, or -1) at every position that counts.
   template <class Visit>
-  void each_position(const std::vector<Action>& moves, Visit visit) {
+  void each_position(const Played& game, Visit visit) {
     auto p = rules_->start();
-    for (Action move : moves) {
-      policy_.candidates(p, candidates_);
-      const auto at = std::find(candidates_.actions.begin(), candidates_.actions.end(), move);
-      visit(at == candidates_.actions.end() ? -1 : int(at - candidates_.actions.begin()));
+    for (size_t t = 0; t < game.moves.size(); ++t) {
+      const Action move = game.moves[t];
+      if (game.counts[t]) {
+        policy_.candidates(p, candidates_);
+        const auto at = std::find(candidates_.actions.begin(), candidates_.actions.end(), move);
+        visit(at == candidates_.actions.end() ? -1 : int(at - candidates_.actions.begin()));
+      }
       rules_->play(p, move);
     }
   }
@@ -156,7 +166,7 @@ class RolloutTraining {
 
   const G* rules_;
   typename G::RolloutPolicy policy_;
-  std::vector<std::vector<Action>> games_, unseen_;
+  std::vector<Played> games_, unseen_;
   std::vector<std::uint64_t> keys_;  // ascending
   std::unordered_map<std::uint64_t, std::uint32_t> indices_;
   std::vector<float> weights_, squares_;  // of the keys

@@ -85,7 +85,10 @@ class Engine:
 
     def run(self, command: Command, words: Sequence[str]) -> str | Thinking:
         """The answer of a command, or the search that it takes, which `start` begins; CommandError if it fails."""
-        self._analysis.stop()
+        try:
+            self._analysis.stop()
+        except Exception as error:  # of the search between two commands: no thread searches any more
+            self._log(f"the search of the opponent's time failed: {type(error).__name__}: {error}")
         return command(self, words)
 
     def start(self, thinking: Thinking) -> None:

@@ -191,7 +191,10 @@ class UciEngine:
 
     def _ponder_hit(self, words: Sequence[str]) -> None:
         if self._thinking is not None and self._thinking.is_pondering:
-            self._thinking.ponder_hit(self._now())
+            try:
+                self._thinking.ponder_hit(self._now())
+            except Exception as error:
+                self._complain_of(error)  # the search has ended with it: its answer is due
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -223,12 +226,12 @@ class UciEngine:
         self._say(f"bestmove {self._best_move(report, position, best, is_game_move)}")
 
     def _is_due(self, thinking: Thinking) -> bool:
-        """Whether an answer is due.  A search that has failed is answered with what it has found until then."""
+        """Whether an answer is due.  A search that has failed is answered with what it has found, once it may be."""
         try:
             return thinking.is_due()
         except Exception as error:
             self._complain_of(error)
-            return True
+            return not thinking.is_held
 
     def _best_move(self, report: Report, position: Position, best: MoveReport, is_game_move: bool) -> str:
         """The words behind `bestmove`; a search that was held until `stop` was no move of a game."""

@@ -91,7 +91,7 @@ def rollout_file(tmp_path_factory):
         while not position.is_terminal and len(actions) < 40:
             actions.append(int(draw.choice(position.legal_actions)))
             position.play(actions[-1])
-        training.add(np.array(actions, np.uint16))
+        training.add(np.array(actions, np.uint16), np.ones(len(actions), np.float32))
     training.begin(1)
     training.learn(0.5, 1)
     file = tmp_path_factory.mktemp("rollout") / "go.rollout"
@@ -186,15 +186,18 @@ def test_a_network_that_fails_leaves_nothing_behind_and_is_asked_again(share):
         assert not analysis.has_virtual_loss
 
 
+class Counts(PseudoRandomEvaluator):
+    """How many leaves it was asked about."""
+
+    asked = 0
+
+    def _fill(self, leaves, logits, values):
+        self.asked += len(leaves)
+        super()._fill(leaves, logits, values)
+
+
 def test_only_the_networks_that_a_share_needs_are_asked():
     game = Game("connect_four")
-
-    class Counts(PseudoRandomEvaluator):
-        asked = 0
-
-        def _fill(self, leaves, logits, values):
-            self.asked += len(leaves)
-            super()._fill(leaves, logits, values)
 
     for share, has_policy, asked in ((0.0, True, (1, 1)), (0.5, True, (1, 1)), (1.0, True, (1, 0)),
                                      (0.5, False, (0, 1)), (1.0, False, (0, 0))):
@@ -233,6 +236,36 @@ def test_auto_expands_later_if_the_network_is_slow():
         analysis.wait()
         asked[expand_after] = analysis.report().simulations
     assert asked[-1] > 1.2 * asked[2]
+
+
+def test_auto_asks_for_values_however_late_they_are_wanted():
+    """A leaf is asked nothing more once it has children."""
+    game = Game("go", {"size": 9})
+    values = {}
+    for expand_after in (40, -1):
+        policy, value = Counts(game, 4), Counts(game, 4)
+        search = AlphaGoConfig(rollout_share=0.5, expand_after=expand_after, value_after=40)
+        analysis = Analysis(game, [TwoNetworks(policy, value)], search, leaves=4)
+        analysis.start(Limits(simulations=6000, to_the_end=True))
+        analysis.wait()
+        values[expand_after] = value.asked
+    assert values[-1] > 0.5 * values[40] > 10
+
+
+def test_auto_begins_anew_with_the_tree():
+    """Otherwise a game depends on the one before it: its positions would be expanded at once."""
+    game = Game("go", {"size": 9})
+    policy = Counts(game, 4)
+    analysis = Analysis(game, [policy], AlphaGoConfig(rollout_share=1.0, expand_after=-1), leaves=4)
+    asked = []
+    for simulations in (200, 20_000, 200):
+        before = policy.asked
+        analysis.start(Limits(simulations=simulations, to_the_end=True))
+        analysis.wait()
+        asked.append(policy.asked - before)
+        analysis.clear()
+    assert asked[1] > 500  # the network is fast: in the end each leaf is expanded at once
+    assert asked[2] <= asked[0] + 5
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0])

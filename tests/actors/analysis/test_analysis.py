@@ -419,6 +419,36 @@ def test_ownership_stays_with_its_position() -> None:
     analysis.close()
 
 
+class CornerEvaluator(PseudoRandomEvaluator):
+    """Who has a stone in the first corner leads by ten points; nobody else leads."""
+
+    def __init__(self, game: Game) -> None:
+        super().__init__(game, 16)
+        self._game = game
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        evaluation = super().__call__(leaves)
+        planes = np.empty((len(leaves), *self._game.observation_shape), np.float32)
+        self._game.expand(leaves.packed, leaves.uniform, planes)
+        score = 10 * (planes[:, 0, 0, 0] - planes[:, 8, 0, 0])
+        ownership = np.zeros((len(leaves), *self._game.observation_shape[1:]), np.float32)
+        return Evaluation(evaluation.logits, evaluation.values, evaluation.version,
+                          {"ownership": ownership, "score": score})
+
+
+def test_the_score_of_some_moves_is_of_them_alone() -> None:
+    game = Game("go", {"size": 5})
+    analysis = Analysis(game, [CornerEvaluator(game)], PuctConfig())
+    search(analysis, Limits(simulations=600, to_the_end=True))
+    of_all = search(analysis, Limits(simulations=600, actions=(0,), to_the_end=True)).score
+    analysis.clear()
+    alone = search(analysis, Limits(simulations=600, actions=(0,), to_the_end=True)).score
+    assert alone is not None
+    assert alone > 5
+    assert of_all == pytest.approx(alone, abs=1.5)
+    analysis.close()
+
+
 def test_gumbel_is_itself_with_a_fixed_number_only() -> None:
     analysis = make("connect_four", threads=2, search=GumbelConfig())
     report = search(analysis, Limits(simulations=64))

@@ -52,7 +52,7 @@ def test_a_version_meets_the_ones_before_and_the_anchors(rated: Path) -> None:
     met: dict[str, set[str]] = {}
     for meeting in read_meetings(rated):
         met.setdefault(meeting.first, set()).add(meeting.second)
-        assert sum(map(len, meeting.points)) == 4
+        assert sum(map(len, meeting.points)) + meeting.repeated == 4
     assert met["version 1"] == {"random", "uct_10"}
     assert {"version 1"} <= met["version 2"]
     assert {"version 4", "version 2"} <= met["version 5"]  # the previous and the third last one
@@ -96,7 +96,7 @@ def test_a_stopped_rating_goes_on_after_a_restart(tmp_path: Path) -> None:
 def test_a_disk_that_refuses_costs_lines_and_no_ratings(tmp_path: Path) -> None:
     (tmp_path / "ratings.jsonl").mkdir()
     with pytest.raises(IsADirectoryError):
-        append_meeting(tmp_path, Meeting("version 1", "random", ((1.0, 0.0),)))
+        append_meeting(tmp_path, Meeting("version 1", "random", ((1.0, 0.0),)), 4)
     (tmp_path / "ratings.jsonl").rmdir()
     rater = make_rater(tmp_path)
     (tmp_path / "ratings.jsonl").mkdir()
@@ -107,7 +107,7 @@ def test_a_disk_that_refuses_costs_lines_and_no_ratings(tmp_path: Path) -> None:
 
 
 def test_damaged_lines_are_left_out(tmp_path: Path) -> None:
-    append_meeting(tmp_path, Meeting("version 1", "random", ((1.0, 1.0), (0.5, 1.0)), Moment(100, 60.0)))
+    append_meeting(tmp_path, Meeting("version 1", "random", ((1.0, 1.0), (0.5, 1.0)), Moment(100, 60.0)), 4)
     with (tmp_path / "ratings.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"first": "version 2", "second": "random", "points": [[7, 1]]}\n')
         file.write('{"first": "version 2", "second": "version 2", "points": [[1, 1]]}\n[]\n{"first": "ver')

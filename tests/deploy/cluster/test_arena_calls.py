@@ -107,12 +107,12 @@ def test_self_play_gets_the_candidate_that_has_passed(world: World) -> None:
     world.clock.now += PAUSE_SECONDS
     world.gate.poll()
     assert [reference.stored.version for (reference,) in handle.newest("play").arguments] == [1, 3]
-    handle.newest("play").answer(GateResult(3, 1, ((1.0, 1.0),), has_passed=True))
+    handle.newest("play").answer(GateResult(3, 1, ((1.0, 1.0),), has_passed=True, whole_pairs=1))
     world.gate.poll()
     assert world.broadcast.version == 3
     assert len(handle.calls("play")) == 1
     world.broadcast.publish(weights(4, 210))
     world.gate.poll()
-    handle.newest("play").answer(GateResult(4, 3, ((0.0, 0.0),), has_passed=False))
+    handle.newest("play").answer(GateResult(4, 3, ((0.0, 0.0),), has_passed=False, whole_pairs=1))
     world.gate.poll()
     assert world.broadcast.version == 3

@@ -42,13 +42,33 @@ def test_missing_games_are_played_once(trained: Path, capsys: pytest.CaptureFixt
     assert all(player["low"] <= player["elo"] <= player["high"] for player in report["players"])
     assert (trained / "elo.png").read_bytes().startswith(b"\x89PNG")
     meetings = read_meetings(trained)
-    assert all(sum(map(len, meeting.points)) == 4 for meeting in meetings)
+    assert all(sum(map(len, meeting.points)) + meeting.repeated == 4 for meeting in meetings)
     assert cli.main([*command, "rater.fill=4"]) == 0
     captured = capsys.readouterr()
     assert captured.out.splitlines()[0].split() == ["player", "Elo", "95", "%", "games", "score", "step", "minutes"]
     assert "plain UCT" in captured.out or "uct_10" in captured.out
     assert "against" not in captured.err
     assert len(read_meetings(trained)) == len(meetings)
+
+
+def test_versions_of_other_searches_are_other_players(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    for name in ("ratings.jsonl", "elo.json", "elo.png"):
+        (run / name).unlink(missing_ok=True)
+    command = ["rate", f"run.dir={run}", *RATED, "rater.fill=2"]
+    assert cli.main([*command, "rater.simulations=2"]) == 0
+    weaker = len(read_meetings(run, 2))
+    assert weaker
+    assert not read_meetings(run, 4)
+    assert cli.main(command) == 0
+    assert len(read_meetings(run, 4)) == weaker
+    games = sum(len(pair) for meeting in read_meetings(run, 4) for pair in meeting.points)
+    capsys.readouterr()
+    assert cli.main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["games"] == games
 
 
 def test_a_run_is_rated_by_the_settings_of_its_rater() -> None:
@@ -94,8 +114,8 @@ def test_versions_are_searched_as_while_training() -> None:
 
 
 def test_players_that_no_games_connect_are_named(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    append_meeting(trained, Meeting("version 1", "random", ((1.0, 0.0),), Moment(0, 0.0)))
-    append_meeting(trained, Meeting("version 90", "version 91", ((1.0, 0.0),), Moment(0, 0.0)))
+    append_meeting(trained, Meeting("version 1", "random", ((1.0, 0.0),), Moment(0, 0.0)), 4)
+    append_meeting(trained, Meeting("version 90", "version 91", ((1.0, 0.0),), Moment(0, 0.0)), 4)
     assert cli.main(["rate", f"run.dir={trained}", *RATED]) == 0
     assert "no games connect them with random: version 90, version 91" in capsys.readouterr().out
 

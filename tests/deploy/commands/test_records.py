@@ -171,6 +171,15 @@ def test_a_game_that_was_given_up_behind_two_passes_is_learned_from_without_a_sc
     assert ring.append(rows) + ring.append(counted) == 5
 
 
+def test_the_first_moves_of_a_game_may_have_no_weight() -> None:
+    rules, record = Game("go", {"size": 9}), read_sgf("(;SZ[9]KM[7]RE[B+R];B[ee];W[cc];B[gc])")
+    rows = to_training(record, rules, number=0, weight=0.5, skip=2)
+    assert rows.row_weight.tolist() == [0, 0, 0.5]
+    assert rows.num_rows == 1
+    with pytest.raises(RecordError, match="no move behind the first 3 plies"):
+        to_training(record, rules, number=0, skip=3)
+
+
 @pytest.mark.parametrize("result", ["RE[Void]", "RE[?]"])
 def test_a_result_that_is_not_known_is_not_learned_from(result: str) -> None:
     rules, record = Game("go", {"size": 9}), read_sgf(f"(;SZ[9]KM[7]{result};B[ee];W[];B[])")
@@ -205,6 +214,7 @@ def test_without_a_komi_the_komi_of_the_run_is_learned_with() -> None:
     (["export", "records.file=x.pgn", "records.source={go}"], "pgn holds chess, not go"),
     (["export", "records.file=/no/such/x.sgf", "records.source={go}"], "No such file"),
     (["import", "records.file={go}", "records.weight=0", "game=go"], "records.weight"),
+    (["import", "records.file={go}", "records.skip_plies=-1", "game=go"], "records.skip_plies"),
     (["swap", "records.file=x.sgf"], "unknown WHAT"),
 ])
 def test_wrong_usage(words: list[str], part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

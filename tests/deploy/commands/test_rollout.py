@@ -52,6 +52,7 @@ def test_it_writes_a_file_that_a_search_plays_by(
 def test_what_cannot_be_learned_is_refused(games: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records, file = f"dataset.records={games}", f"file={tmp_path}/x.rollout"
     for words, problem in (
+        ((records, f"file={tmp_path}/none/x", *GO), "there is no directory"),
         ((records, *GO), "rollout: file= is missing"),
         ((file, *GO), "rollout: dataset.records= is missing"),
         ((records, file, "game=go", "game.size=13"), "holds another game"),

@@ -120,6 +120,7 @@ def test_a_value_network_is_the_baseline(tmp_path: Path) -> None:
     ("policy.from=shipped", r"policy.from=shipped: is of go.*size=9.* plays go.*size=5.*; name one of the same game"),
     ("reinforce.baseline=shipped", r"reinforce.baseline=shipped: is of go.*size=9"),
     ("learner.targets=[policy,value]", r"learner.targets=.*must be \[policy\]"),
+    ("learner.publish_every=50", r"learner.publish_every=50: must be 1: every update plays the next games"),
     ("learner.ema_decay=0.9", r"learner.ema_decay=0.9: must be 0"),
     ("search.temperature_final=0.5", r"search.temperature_final=0.5: moves must be drawn at temperature 1"),
     ("search=puct", r"search.policy=puct: .*use search=policy_only"),

@@ -117,6 +117,7 @@ def unfit(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize(("overrides", "line"), [
     (["value.supervised="], "value.supervised=: must name the run, checkpoint or file of a policy, such as"),
+    (["search.temperature_final=0"], "search.temperature_final=0.0: must be above 0: games for a value network"),
     (["value.reinforced=nowhere"], "value.reinforced=nowhere: no such file or directory"),
     (["value.reinforced=shipped"], "value.reinforced=shipped: plays go("),
     (["value.reinforced={planes}"], "both policies must have the same planes"),

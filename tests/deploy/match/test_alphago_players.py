@@ -151,7 +151,7 @@ def test_two_networks_have_one_game_and_planes_that_go_together(tmp_path: Path) 
 
 def test_a_rollout_file_of_another_board_is_refused(tmp_path: Path, value: str) -> None:
     training = RolloutTraining(Game("go", {"size": 7}))
-    training.add(np.array([10, 20, 30], np.uint16))
+    training.add(np.array([10, 20, 30], np.uint16), np.ones(3, np.float32))
     training.begin(1)
     training.learn(0.5, 1)
     file = tmp_path / "go_7x7.rollout"

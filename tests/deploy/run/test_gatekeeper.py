@@ -17,7 +17,7 @@ def weights(version: int, step: int) -> Weights:
 
 
 def result(candidate: int, best: int, *, passed: bool) -> GateResult:
-    return GateResult(candidate, best, ((1.0, float(passed)), (0.5, 0.0)), passed)
+    return GateResult(candidate, best, ((1.0, float(passed)), (0.5, 0.0)), passed, 2)
 
 
 class Run:
@@ -64,7 +64,7 @@ def test_decisions_are_kept_with_their_games_and_survive_a_restart(tmp_path: Pat
     run.keeper.conclude(result(2, 1, passed=True))
     line = json.loads((tmp_path / "gate.jsonl").read_text(encoding="utf-8"))
     assert line == {"first": "version 2", "second": "version 1", "passed": True, "score": 0.625, "games": 4,
-                    "step": 100, "seconds": 60.0, "points": [[1.0, 1.0], [0.5, 0.0]]}
+                    "step": 100, "seconds": 60.0, "whole_pairs": 2, "points": [[1.0, 1.0], [0.5, 0.0]]}
     meeting, = read_meetings(tmp_path)
     assert (meeting.first, meeting.second, meeting.points) == ("version 2", "version 1", ((1.0, 1.0), (0.5, 0.0)))
     run.restart()
@@ -83,7 +83,7 @@ def test_games_of_other_searches_rate_nobody_and_open_pairs_neither(tmp_path: Pa
         run.keeper.offer(weights(version, 100 * version))
         if version > 1:
             assert run.playing() == (version - 1, version)
-            found = GateResult(version, run.best, ((1.0, 0.0), (1.0,)), True, simulations)
+            found = GateResult(version, run.best, ((1.0, 0.0), (1.0,), (1.0, 1.0)), True, 1, simulations)
             run.keeper.conclude(found)
     rated = read_meetings(tmp_path, 64)
     assert [(meeting.first, meeting.points) for meeting in rated] == [

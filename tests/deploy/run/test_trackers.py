@@ -94,9 +94,21 @@ def test_a_metrics_file_that_was_lost_is_followed_from_its_begin(tmp_path: Path,
     write_lines(tmp_path, 1, 2, 3)
     MetricsFollower(tmp_path, ["mlflow"], seconds=0.02).close()
     (tmp_path / "metrics.jsonl").unlink()
+    follower = MetricsFollower(tmp_path, ["mlflow"], seconds=0.02)
     write_lines(tmp_path, 4)
-    MetricsFollower(tmp_path, ["mlflow"], seconds=0.02).close()
+    follower.close()
     assert [line.step for line in kept.lines] == [1, 2, 3, 4]
+
+
+def test_after_a_metrics_file_lost_its_end_only_new_lines_are_sent(tmp_path: Path, kept: type[Kept]) -> None:
+    write_lines(tmp_path, *range(100))
+    MetricsFollower(tmp_path, ["mlflow"], seconds=0.02).close()
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_bytes(b"".join(metrics.read_bytes().splitlines(keepends=True)[:90]))
+    follower = MetricsFollower(tmp_path, ["mlflow"], seconds=0.02)
+    write_lines(tmp_path, 100)
+    follower.close()
+    assert [line.step for line in kept.lines] == [*range(100), 100]
 
 
 def test_a_password_in_the_error_of_a_tracker_is_masked(

@@ -47,7 +47,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     for size in SIZES:
         training = RolloutTraining(go(size))
         for moves in games_of(size, 12, seed=3):
-            training.add(moves)
+            training.add(moves, np.ones(len(moves), np.float32))
         training.begin(2)
         training.learn(0.7, 3)
         path = tmp_path_factory.mktemp("rollouts") / f"{size}.rollout"
@@ -184,12 +184,28 @@ def test_plain_uct_takes_the_values_of_the_policy(files: dict[int, str]) -> None
     assert guided.q_values.tolist() != plain.q_values.tolist()
 
 
+def test_moves_without_weight_are_not_learned_from() -> None:
+    game, (moves,) = go(9), games_of(9, 1, seed=8)
+    weights = np.ones(len(moves), np.float32)
+    weights[:20] = 0
+    files, found = [], []
+    for first in (moves, [*moves[:20][::-1], *moves[20:]]):  # the same boards from there on
+        training = RolloutTraining(game)
+        training.add(np.array(first, np.uint16), weights)
+        training.begin(1)
+        found.append(training.learn(0.5, 1))
+        files.append(training.file(""))
+    assert found[0]["positions"] + found[0]["others"] == len(moves) - 20
+    assert found[0] == found[1]
+    assert files[0] == files[1]
+
+
 def test_training_takes_the_steps_of_adagrad() -> None:
     """One game, one pass: the same weights from a reference in double precision, and the same fit."""
     game, moves = go(9), games_of(9, 2, seed=8)
     training = RolloutTraining(game)
-    training.add(moves[0])
-    training.add(moves[1], unseen=True)
+    for number in (0, 1):
+        training.add(moves[number], np.ones(len(moves[number]), np.float32), unseen=number == 1)
     training.begin(3)
     start = describe_rollout(training.file(""))
     known = dict.fromkeys(start["keys"].tolist(), 0.0)
@@ -250,7 +266,7 @@ def test_the_same_games_and_seed_give_the_same_file() -> None:
     def learn(seed: int) -> bytes:
         training = RolloutTraining(go(5))
         for moves in games_of(5, 6, seed=1):
-            training.add(moves)
+            training.add(moves, np.ones(len(moves), np.float32))
         training.begin(1)
         losses = [training.learn(0.2, seed + number)["loss"] for number in range(3)]
         assert losses[2] < losses[0]

@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 
 import pytest
 from gtp_client import GtpClient
@@ -144,6 +145,25 @@ def test_a_fault_during_a_search_is_an_answer_and_the_game_goes_on(command: str,
     for evaluator in made:
         evaluator.is_broken = False
     assert client.ask("genmove b") not in ("", "resign")
+
+
+def test_a_fault_of_the_search_between_two_commands_refuses_neither() -> None:
+    made: list[BreakingEvaluator] = []
+
+    def make(game: Game) -> BreakingEvaluator:
+        made.append(BreakingEvaluator(game, 16))
+        return made[-1]
+
+    client = GtpClient(settings=Settings(simulations=8, ponder=True), make_evaluator=make)
+    assert client.ask("genmove b")
+    client.ask("clear_cache")
+    for evaluator in made:
+        evaluator.is_broken = True
+    client.engine.ponder()
+    while is_searching(client.engine.analysis):
+        time.sleep(0.01)
+    assert client.raw("7 play w d4") == "=7\n\n"
+    assert "failed: RuntimeError: out of memory" in client.logged[-1]
 
 
 def test_the_search_ends_with_a_client_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 from collections.abc import Iterator
 
 import chess
@@ -66,7 +67,8 @@ class Breaking:
 
 
 @pytest.mark.parametrize("batches", [0, 20])
-@pytest.mark.parametrize("go", ["go nodes 4000", "go movetime 60000", "go infinite"])
+@pytest.mark.parametrize("go", [
+    "go nodes 4000", "go movetime 60000", "go infinite", "go ponder wtime 60000 btime 60000"])
 def test_a_fault_is_answered_with_a_move(go: str, batches: int, monkeypatch: pytest.MonkeyPatch) -> None:
     client = EngineClient(uci_engine)
     client.ask("isready", "readyok")
@@ -76,14 +78,33 @@ def test_a_fault_is_answered_with_a_move(go: str, batches: int, monkeypatch: pyt
         broken.setattr(analysis, "_evaluators", [Breaking(one, batches) for one in analysis._evaluators])
         begin = len(client.heard)
         client.send("position startpos", go)
-        if "infinite" in go:
+        if "infinite" in go or "ponder" in go:
             client.run(0.2)
-            client.send("stop")
+            assert client.count("bestmove", begin) == 0
+            client.send("stop" if "infinite" in go else "ponderhit")
         answer = client.await_line("bestmove", begin, 20)
     chess.Board().push(chess.Move.from_uci(answer.split()[1]))
     assert client.count("bestmove", begin) == 1
     assert "info string internal error: RuntimeError: out of memory" in client.heard
     client.ask("go nodes 20", "bestmove")
+    client.close()
+
+
+def test_a_fault_between_two_looks_does_not_cost_the_ponder_hit(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = EngineClient(uci_engine)
+    client.ask("isready", "readyok")
+    assert client.engine._opened is not None
+    analysis = client.engine._opened.analysis
+    with monkeypatch.context() as broken:
+        broken.setattr(analysis, "_evaluators", [Breaking(one, 0) for one in analysis._evaluators])
+        begin = len(client.heard)
+        client.engine.receive("position startpos")
+        client.engine.receive("go ponder wtime 60000 btime 60000")
+        time.sleep(0.2)  # the search has failed, and nobody has looked
+        client.engine.receive("ponderhit")
+        answer = client.await_line("bestmove", begin, 20)
+    chess.Board().push(chess.Move.from_uci(answer.split()[1]))
+    assert "info string internal error: RuntimeError: out of memory" in client.heard
     client.close()
 
 
