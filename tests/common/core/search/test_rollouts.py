@@ -189,7 +189,8 @@ def test_moves_without_weight_are_not_learned_from() -> None:
     weights = np.ones(len(moves), np.float32)
     weights[:20] = 0
     files, found = [], []
-    for first in (moves, [*moves[:20][::-1], *moves[20:]]):  # the same boards from there on
+    pairs = moves[:16].reshape(8, 2)  # the same boards and last moves from ply 20 on
+    for first in (moves, [*pairs[::-1].ravel(), *moves[16:]]):
         training = RolloutTraining(game)
         training.add(np.array(first, np.uint16), weights)
         training.begin(1)
@@ -278,7 +279,7 @@ def test_the_same_games_and_seed_give_the_same_file() -> None:
 
 def test_an_illegal_move_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^the move of ply 1 is illegal$"):
-        RolloutTraining(go(9)).add(np.array([3, 3], np.uint16))
+        RolloutTraining(go(9)).add(np.array([3, 3], np.uint16), np.ones(2, np.float32))
     with pytest.raises(ValueError, match=r"^game hex has no rollout policy to learn; its rollouts are uniform$"):
         RolloutTraining(Game("hex"))
 

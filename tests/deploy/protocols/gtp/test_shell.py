@@ -156,12 +156,10 @@ def test_a_fault_of_the_search_between_two_commands_refuses_neither() -> None:
 
     client = GtpClient(settings=Settings(simulations=8, ponder=True), make_evaluator=make)
     assert client.ask("genmove b")
-    client.ask("clear_cache")
     for evaluator in made:
         evaluator.is_broken = True
-    client.engine.ponder()
-    while is_searching(client.engine.analysis):
-        time.sleep(0.01)
+    client.ask("clear_cache")  # after which the opponent's time is searched
+    time.sleep(0.3)  # it has failed, and nobody has looked
     assert client.raw("7 play w d4") == "=7\n\n"
     assert "failed: RuntimeError: out of memory" in client.logged[-1]
 
