@@ -15,7 +15,7 @@ def read_position(game: Game, words: Sequence[str], set_up: str) -> Position:
     split = words.index("moves") if "moves" in words else len(words)
     start, moves = words[:split], words[split + 1 :]
     if start[:1] == [set_up]:
-        position = game.position(" ".join(start[1:]))
+        position = _set_up(game, start[1:])
     elif list(start) == ["startpos"]:
         position = game.start()
     else:
@@ -38,6 +38,16 @@ def without_past(game: Game, position: Position) -> Position:
     else:
         words[-1] = "1"  # SFEN's number of the move
     return game.position(" ".join(words))
+
+
+def _set_up(game: Game, words: Sequence[str]) -> Position:
+    """The position of a FEN or SFEN; one whose number of the move our rules do not reach is the first of a game."""
+    try:
+        return game.position(" ".join(words))
+    except ValueError:
+        if len(words) != 4 or not words[-1].isdecimal():  # SFEN has four fields, and that number is the last one
+            raise
+        return game.position(" ".join([*words[:-1], "1"]))
 
 
 def _undeclared(game: Game, position: Position, move: str) -> Position:

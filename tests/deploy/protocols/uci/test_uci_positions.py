@@ -67,6 +67,16 @@ def test_a_game_goes_on_after_a_win_that_nobody_declared() -> None:
         read_position(game, ["sfen", *mated.split(), "moves", "5a4a"], "sfen")
 
 
+def test_a_shogi_game_that_is_longer_than_ours_is_searched() -> None:
+    game, sfen = Game("shogi"), "4k4/9/9/9/9/9/9/9/4K4 b G 600"
+    with pytest.raises(ValueError, match="600"):
+        game.position(sfen)
+    position = read_position(game, ["sfen", *sfen.split(), "moves", "G*5b"], "sfen")
+    assert position.text == "4k4/4G4/9/9/9/9/9/9/4K4 w - 2"
+    with pytest.raises(ValueError, match="3 rows"):
+        read_position(game, ["sfen", "4k4/9/9", "b", "G", "600"], "sfen")
+
+
 @pytest.mark.parametrize(("words", "what"), [
     ("", "say `position startpos"), ("endpos", "say `position startpos"), ("fen 8/8", "FEN"),
     ("fen", "FEN"), ("startpos moves e2e5", "illegal move|no move of this game"), ("startpos e2e4", "say `position"),
