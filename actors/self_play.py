@@ -141,18 +141,20 @@ class SelfPlay:
     def snapshot(self) -> bytes:
         """The state of every unfinished game, between two steps."""
         packed: bytes = msgpack.packb(
-            {"rules": self._rules(), "sequence": self.sequence, "seed": self._seed, "games": self._batch.snapshot()}
-        )
+            {"rules": self._rules(), "config_hash": self._config_hash, "sequence": self.sequence, "seed": self._seed,
+             "games": self._batch.snapshot()})
         return packed
 
     def restore(self, snapshot: bytes) -> None:
-        """Continues from a snapshot.  ValueError unless it is of the same game, search and number of games."""
+        """Continues from a snapshot.  ValueError unless it is of the same game, settings and number of games."""
         try:
             state = msgpack.unpackb(snapshot)
             sequence, seed, games = int(state["sequence"]), int(state["seed"]), bytes(state["games"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"the snapshot of the open games cannot be read: {error}") from None
         check_rules(state.get("rules"), self._rules(), "open games")
+        if state.get("config_hash", self._config_hash) != self._config_hash:
+            raise ValueError("the open games were played with other settings of search or self-play")
         batch = self._games(seed, self.resign_value)
         batch.restore(games)
         self._batch, self._seed, self.sequence = batch, seed, sequence

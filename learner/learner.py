@@ -31,6 +31,7 @@ from shusaku.replay.buffer import Batch, PackedPlanes
 
 READ_EVERY = 32  # queued steps between two looks at their outcome
 _SCALE = "scale/"  # before the name of a layer, in the facts of a checkpoint
+_ERROR = "int8_error/"  # before policy and value, likewise
 _BY_CORE = "by_core/"  # of layers, see `common.network.convolution_choice`
 _TRIED = 16  # positions on which a network is tried before it is published or saved
 
@@ -68,7 +69,7 @@ class Learner:
         self._is_quantised = is_quantised
         self._newest: NDArray[np.float32] | PackedPlanes | None = None  # [B, C, H, W] of the last step
         self._scales: dict[str, float] = {}  # of the last publication
-        self._quantisation_error: QuantisationError | None = None
+        self._quantisation_error: QuantisationError | None = None  # of the last publication
         self.parts = 1  # that a batch is taken in, because the device has too little memory for the whole
         self.rate_factor = 1.0  # of the learning rate; a rollback may lower it
         self._first_step = 0  # of this network, from which its learning rate warms up; later if it has grown
@@ -274,7 +275,9 @@ class Learner:
             self.rejected_quantisations += bool(weights.rejected)
             self._scales = weights.scales
         elif self._is_quantised:
-            weights = replace(weights, scales=self._scales)  # they were computed for the resumed network
+            # What was found for the resumed network.
+            rejected = self._quantisation_error.reason if self._quantisation_error and not self._scales else ""
+            weights = replace(weights, scales=self._scales, rejected=rejected)
         return weights
 
     def copy_state(self, buffers: StateBuffers) -> StateCopy:
@@ -290,6 +293,8 @@ class Learner:
         facts = {"step": self.step_count, "average_steps": self.average.steps, "rate_factor": self.rate_factor,
                  "first_step": self._first_step}
         facts |= {f"{_SCALE}{layer}": scale for layer, scale in self._scales.items()}
+        if self._quantisation_error is not None and np.isfinite(self._quantisation_error).all():  # JSON has no other
+            facts |= {f"{_ERROR}{name}": error for name, error in self._quantisation_error._asdict().items()}
         facts |= {f"{_BY_CORE}{layer}": float(by_core) for layer, by_core in convolution_choice.answers().items()}
         return buffers.copy(live, facts)
 
@@ -316,6 +321,10 @@ class Learner:
         self._scales = {
             name.removeprefix(_SCALE): value for name, value in state.facts.items() if name.startswith(_SCALE)
         }
+        errors = {
+            name.removeprefix(_ERROR): value for name, value in state.facts.items() if name.startswith(_ERROR)
+        }
+        self._quantisation_error = QuantisationError(**errors) if errors and self._is_quantised else None
         convolution_choice.adopt({
             name.removeprefix(_BY_CORE): bool(value) for name, value in state.facts.items()
             if name.startswith(_BY_CORE)})

@@ -27,8 +27,8 @@ class LearnerState:
     """Everything that decides the next step, as plain arrays and numbers."""
 
     tensors: dict[str, dict[str, NDArray[Any]]]  # of network, average, optimizer and random
-    # step, average_steps, rate_factor, first_step; scale/<layer> where publications are rounded; by_core/<layer> of
-    # convolutions
+    # step, average_steps, rate_factor, first_step; scale/<layer> and int8_error/<policy|value> where publications are
+    # rounded; by_core/<layer> of convolutions
     facts: dict[str, float]
 
 

@@ -25,7 +25,8 @@ class DatasetBuffer:
 
     If all rows fit into `capacity`, they stay in memory.  Else the ring is a pool through which the games pass, in a
     new order each time: as many rows come as are sampled, so each game is learned from equally often.  Which rows
-    mini-batch k holds depends on (run seed, k) alone, whatever was sampled by an earlier process.
+    mini-batch k holds depends on (run seed, k) alone, whatever was sampled by an earlier process.  A game that breaks
+    the rules passes without its rows, and is counted once.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class DatasetBuffer:
         self._total = int(self._part.rows.sum())
         self._capacity = min(max(capacity, batch_size), self._total)
         self._longest = int(self._part.rows.max())
-        self._ring = RowRing(game, self._capacity + self._longest, **asdict(labels))
+        self._game, self._labels = game, labels
+        self._ring = self._empty_ring()
         self._batch_size, self._seed, self._symmetries, self._threads = batch_size, seed, symmetries, threads
         self._packed = packed
         self._validation = Validation(game)
         self._quarantine: Quarantine = dataset.quarantine
+        self._bad: set[int] = set()  # numbers of games that cannot be learned from, as far as they have passed
         self._sampled = 0  # rows, over the life of the run
         self._passed = 0  # rows of the games that have passed, as their headers count them
         self._games: Iterator[int]
@@ -112,10 +115,24 @@ class DatasetBuffer:
         with self._lock:
             self._sampled = int(state["sampled"])
             self.record_version(int(state["version"]))
-            if self._sampled:  # the games that lie in memory now, and none before
-                self._begin_at(max(0, self._goal() - self._capacity))
-                self._let_pass(self._goal())
+            if self._sampled:
+                self._fill_again()
         return 0
+
+    def _fill_again(self) -> None:
+        """Lets those games pass that were in memory: the newest, from as far back as bad ones among them demand."""
+        begin = goal = self._goal()
+        missing = self._capacity
+        while missing > 0 and begin > 0:
+            begin = max(0, begin - missing)
+            del self._ring  # before there is another one: it may be most of the memory
+            self._ring = self._empty_ring()
+            self._begin_at(begin)
+            self._let_pass(goal)
+            missing = self._capacity - self._ring.end
+
+    def _empty_ring(self) -> RowRing:
+        return RowRing(self._game, self._capacity + self._longest, **asdict(self._labels))
 
     def _goal(self) -> int:
         """Rows that have passed when this batch is sampled."""
@@ -125,10 +142,13 @@ class DatasetBuffer:
         while self._passed < goal:
             game = next(self._games)
             self._passed += int(self._part.rows[game])
+            if game in self._bad:
+                continue
             try:
                 record = self._part.read(game)
                 self._ring.append(record, self._validation.own_komi(record))
             except (CodecError, ValueError) as error:  # of the rules: it was read before
+                self._bad.add(game)
                 self._quarantine.add(f"rules: {error}", b"")
 
     def _begin_at(self, row: int) -> None:

@@ -1,13 +1,14 @@
 """Samples per position as one number, enforced on both sides.
 
 The rule is Reverb's SampleToInsertRatio (google-deepmind/reverb: reverb/cc/rate_limiter.cc).  With size = inserted -
-deleted and difference = inserted * samples_per_position - sampled,
+deleted and difference = inserted * samples_per_position - sampled + shift,
 
     can_insert(n): size + n <= minimum  or  difference + n * samples_per_position <= centre + error_buffer
     can_sample(n): size >= minimum      and difference - n >= centre - error_buffer
 
-where centre = minimum * samples_per_position.  Insertion is soft: a finished game is never refused, but
-`is_throttled` tells the actors to pause.  Sampling is hard: the learner has to wait.
+where centre = minimum * samples_per_position, and shift is 0 until one of these settings is changed in a run
+(`RateLimiter.count_from_now`).  Insertion is soft: a finished game is never refused, but `is_throttled` tells the
+actors to pause.  Sampling is hard: the learner has to wait.
 """
 
 import math
@@ -18,11 +19,12 @@ from shusaku.common.errors import UsageError
 
 @dataclass(frozen=True)
 class LimiterState:
-    """The counters; all of them are rows with weight > 0 and only ever grow."""
+    """The counters: rows with weight > 0 that only ever grow; and what a change of the settings has shifted."""
 
     inserted: int = 0
     sampled: int = 0
     deleted: int = 0
+    shift: float = 0.0  # samples
 
 
 class RateLimiter:
@@ -57,6 +59,7 @@ class RateLimiter:
         self.error_buffer = max(error_buffer, needed)  # in samples
         self._centre = minimum * samples_per_position
         self.inserted = self.sampled = self.deleted = 0
+        self.shift = 0.0  # samples that the inserted rows allow beside `samples_per_position` of each
 
     @property
     def size(self) -> int:
@@ -66,15 +69,17 @@ class RateLimiter:
     @property
     def difference(self) -> float:
         """Samples that the inserted rows allow, less those that were taken."""
-        return self.inserted * self.samples_per_position - self.sampled
+        return self._difference_at(self.inserted)
+
+    def _difference_at(self, inserted: int) -> float:
+        # One product, so that many rows at once and one after the other give the same result to the last bit.
+        return inserted * self.samples_per_position - self.sampled + self.shift
 
     def can_insert(self, rows: int = 1) -> bool:
         """Whether the rule allows `rows` more; `insert` never refuses any."""
         if not self.enabled or self.size + rows <= self.minimum:
             return True
-        # One product, so that many rows at once and one after the other give the same result to the last bit.
-        difference = (self.inserted + rows) * self.samples_per_position - self.sampled
-        return difference <= self._centre + self.error_buffer
+        return self._difference_at(self.inserted + rows) <= self._centre + self.error_buffer
 
     def can_sample(self, rows: int) -> bool:
         """Whether the rule allows `rows` more samples."""
@@ -129,17 +134,35 @@ class RateLimiter:
         self.deleted = self.inserted - held
         if held < self.minimum:
             # Rounded up: a difference that is too small by a fraction can only make playing go on a little longer.
-            self.sampled = math.ceil(self.deleted * self.samples_per_position)
+            self.sampled, self.shift = math.ceil(self.deleted * self.samples_per_position), 0.0
+
+    def count_from_now(self, samples_per_position: float, minimum: int) -> None:
+        """After `restore` of counters that were kept under these settings: those of now count for rows to come alone.
+
+        Where the run stands between the two bounds stays, as far as those of now allow.  With fewer rows than the
+        minimum of now it stands where a fresh start does: see `rebase`.
+        """
+        stands = 0.0
+        if self.size >= self.minimum:
+            stands = self._standing(samples_per_position, minimum)
+            stands = min(max(stands, -self.error_buffer), self.error_buffer)
+        self.shift += stands - self._standing(self.samples_per_position, self.minimum)
+
+    def _standing(self, samples_per_position: float, minimum: int) -> float:
+        """The difference less the centre under these settings, once rows that the minimum still lacks are there."""
+        counted = self.inserted - min(self.size, minimum)
+        return counted * samples_per_position - self.sampled + self.shift
 
     def state(self) -> LimiterState:
         """The counters, for a checkpoint."""
-        return LimiterState(self.inserted, self.sampled, self.deleted)
+        return LimiterState(self.inserted, self.sampled, self.deleted, self.shift)
 
     def restore(self, state: LimiterState) -> None:
         """Continues from these counters; ValueError if they are impossible."""
-        if not 0 <= state.deleted <= state.inserted or state.sampled < 0:
+        if not 0 <= state.deleted <= state.inserted or state.sampled < 0 or not math.isfinite(state.shift):
             raise ValueError(f"impossible counters of the limiter: {state}")
         self.inserted, self.sampled, self.deleted = state.inserted, state.sampled, state.deleted
+        self.shift = state.shift
 
     def waits_for(self) -> str:
         """What learning or playing waits for, as text; empty: nothing."""

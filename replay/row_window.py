@@ -46,7 +46,8 @@ class RowWindow:
     falls below it again.
 
     With `replay.test_share` that share of the games, by a hash of their ids, is never sampled from but by `peek`; their
-    rows count like all others for window and limiter.
+    rows count like all others for window and limiter.  If a run goes on with a larger share, that is one of new games:
+    those of before may have been learned from.
 
     With `replay.surprise_weight` the rows of a game are sampled unequally often, but together as often as without it:
     the limiter counts a mini-batch as before, and each game gets its samples per position.
@@ -89,6 +90,7 @@ class RowWindow:
         self._tests = RowRing(game, self._test_capacity, **options) if config.test_share else None
         self._symmetries = symmetries
         self._threads, self._packed = threads, packed
+        self._old_share, self._old_until = config.test_share, 0  # of rows before that number, see `_window_share`
         self._is_refilling = False
         self._refill_size = self._refill_games = 0  # rows and games that the window had
         self.lost_rows = self.lost_games = 0  # that were not there any more after a refill
@@ -145,15 +147,26 @@ class RowWindow:
     def restore(self, state: dict[str, Any]) -> None:
         """Continues from a checkpoint's `state` and begins the refill.
 
+        Settings that have changed since count for what comes from now on.  States of earlier programs do not name
+        them: they are taken for those of now.
+
         ValueError, and no change, if the window holds games already or if the state is impossible.
         """
         if not self.is_empty:
             raise ValueError("a buffer that holds games cannot be restored")
+        limiter, test_share = self.limiter, self._config.test_share
         with translate_state_errors(state):
-            counters = LimiterState(int(state["inserted"]), int(state["sampled"]), int(state["deleted"]))
+            counters = LimiterState(int(state["inserted"]), int(state["sampled"]), int(state["deleted"]),
+                                    float(state.get("shift", 0.0)))
+            samples_per_position = float(state.get("samples_per_position", limiter.samples_per_position))
+            minimum = int(state.get("minimum", limiter.minimum))
+            old_share = float(state.get("test_share", test_share))
             version, games = int(state["version"]), int(state.get("games", 0))
-        self.limiter.restore(counters)
+        limiter.restore(counters)
+        if (samples_per_position, minimum) != (limiter.samples_per_position, limiter.minimum):
+            limiter.count_from_now(samples_per_position, minimum)
         self.begin_refill()
+        self._old_share = min(old_share, test_share)
         self._refill_games = games
         self.record_version(version)
 
@@ -161,6 +174,8 @@ class RowWindow:
         """Empties the window; `refill` then puts back the games that it held, without counting them again."""
         if not self._is_refilling:
             self._refill_size, self._refill_games = self.limiter.size, self._num_games
+            self._old_share = self._window_share
+        self._old_until = self.limiter.inserted
         self._is_refilling = True
         self._games.clear()
         self._num_games = 0
@@ -169,7 +184,7 @@ class RowWindow:
 
     def refill(self, record: GameRecord) -> None:
         """Puts back the next game, oldest first; InvalidRecordError as in `accept`."""
-        self._put_back(self._replay(record), self._place_of(record))
+        self._put_back(self._replay(record, is_old=True), self._place_of(record, is_old=True))
 
     def refill_elsewhere(self, rows: int, games: int) -> None:
         """Counts the next games, if they are of other shares, without counting them as new."""
@@ -192,13 +207,22 @@ class RowWindow:
 
     def state(self) -> dict[str, Any]:
         """The counters of a checkpoint; the rows are stored elsewhere."""
-        return {"state": STATE, **asdict(self.limiter.state()), "version": self.version, "games": self._num_games}
+        settings = {"samples_per_position": self.limiter.samples_per_position, "minimum": self.limiter.minimum,
+                    "test_share": self._window_share}
+        return {"state": STATE, **asdict(self.limiter.state()), **settings, "version": self.version,
+                "games": self._num_games}
+
+    @property
+    def _window_share(self) -> float:
+        """Of test games, by which none in the window is one that was learned from: the old one while it holds such."""
+        return self._old_share if self.limiter.deleted < self._old_until else self._config.test_share
 
     def stats(self, **fields: Any) -> ReplayStats:
         """The statistics; `fields` are those that only the buffer knows, or knows better."""
         limiter = self.limiter
         own: dict[str, Any] = {
-            **asdict(limiter.state()), "games": self._num_games, "rows": limiter.size,
+            "inserted": limiter.inserted, "sampled": limiter.sampled, "deleted": limiter.deleted,
+            "games": self._num_games, "rows": limiter.size,
             "window": window_rows(self._config, limiter.inserted), "capacity": self._config.capacity,
             "samples_per_position": limiter.sampled / max(1, limiter.inserted), "throttled": limiter.is_throttled,
             "waits_for": limiter.waits_for(), "accepted": self.accepted, "quarantined": self.quarantine.counts,
@@ -208,16 +232,19 @@ class RowWindow:
         }
         return ReplayStats(**own | fields)
 
-    def _replay(self, record: GameRecord) -> int:
+    def _replay(self, record: GameRecord, *, is_old: bool = False) -> int:
         """Replays the game into its ring; returns the number of its rows, InvalidRecordError as in `accept`."""
-        ring = self._tests if self._tests is not None and self._place_of(record) == _Place.TESTS else self._ring
+        ring = self._ring
+        if self._tests is not None and self._place_of(record, is_old=is_old) == _Place.TESTS:
+            ring = self._tests
         try:
             return ring.append(record, self.validation.own_komi(record))
         except ValueError as error:
             raise InvalidRecordError(str(error)) from None
 
-    def _place_of(self, record: GameRecord) -> _Place:
-        share = self._config.test_share
+    def _place_of(self, record: GameRecord, *, is_old: bool = False) -> _Place:
+        """`is_old`: it came before the refill, by the share of then."""
+        share = self._old_share if is_old else self._config.test_share
         return _Place.TESTS if share > 0 and is_test_game(record.game_id, share) else _Place.RING
 
     def _enter(self, rows: int, place: _Place, games: int = 1) -> None:

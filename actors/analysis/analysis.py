@@ -39,8 +39,8 @@ class Analysis:
     """One position and its search tree.  The methods are called from one thread, `report` from any.
 
     The policies puct, alphago and gumbel search one tree with all threads: gumbel plans for a fixed number of
-    simulations, so it is itself only if `Limits` names that and nothing else, with one thread; else puct takes its
-    place.  The policies mcts and policy_only use one thread.
+    simulations, so it is itself only if `Limits` names that and nothing else, with one thread; else, and for a full
+    report, puct takes its place.  The policies mcts and policy_only use one thread.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Analysis:
         if isinstance(self._search, PuctConfig | AlphaGoConfig):
             return None
         is_fixed = limits.simulations is not None and limits.seconds is None
-        if isinstance(self._search, GumbelConfig) and (not is_fixed or limits.actions):
+        if isinstance(self._search, GumbelConfig) and (not is_fixed or limits.actions or limits.full_report):
             return None
         simulations = MOST_SIMULATIONS if limits.simulations is None else min(MOST_SIMULATIONS, limits.simulations)
         search = replace(self._search, simulations=max(1, simulations))

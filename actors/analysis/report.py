@@ -15,6 +15,7 @@ class Limits:
     actions: tuple[int, ...] = ()  # searched at the root only; (): all legal ones
     to_the_end: bool = False  # spends the limits also if the best move cannot change any more
     processor_seconds: float | None = None  # of all threads together, with their networks on this processor
+    full_report: bool = False  # with all that a tree knows, and not only the move that is to be played
 
     @property
     def has_clock(self) -> bool:

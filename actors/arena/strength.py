@@ -16,7 +16,14 @@ from shusaku.actors.arena.solvers import play_on_copy
 from shusaku.actors.arena.strength_sets import StrengthSet
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game, Position, SearchResult
-from shusaku.common.config.search import MctsConfig, PolicyOnlyConfig, PuctConfig, SearchConfig, without_exploration
+from shusaku.common.config.search import (
+    AveragingConfig,
+    MctsConfig,
+    PolicyOnlyConfig,
+    PuctConfig,
+    SearchConfig,
+    without_exploration,
+)
 from shusaku.common.messages import Evaluation, Leaves
 from shusaku.common.search import Evaluate, search_positions
 
@@ -71,7 +78,8 @@ def measure(
     Each evaluator, all of the same weights, gets a thread and its share of the positions.  The same weights give the
     same result.  Raises StoppedError soon after `should_stop()` has become true.
     """
-    policy = share_of(positions, policy_actions(positions, evaluators, should_stop))
+    averages = isinstance(search, AveragingConfig) and search.average_symmetries
+    policy = share_of(positions, policy_actions(positions, evaluators, should_stop, average_symmetries=averages))
     actions = {n: search_actions(positions, evaluators, search, n, should_stop) for n in simulations}
     is_unbeaten = None
     if positions.is_complete and actions:
@@ -82,10 +90,12 @@ def measure(
 
 
 def policy_actions(
-    positions: StrengthSet, evaluators: Sequence[Evaluate], should_stop: ShouldStop = lambda: False
+    positions: StrengthSet, evaluators: Sequence[Evaluate], should_stop: ShouldStop = lambda: False, *,
+    average_symmetries: bool = False,
 ) -> NDArray[np.intp]:
     """The action that the network prefers in each position without any search: [P]."""
-    results = _search(positions, strength_search(PolicyOnlyConfig(cache=0), 1), evaluators, should_stop)
+    search = PolicyOnlyConfig(cache=0, average_symmetries=average_symmetries)
+    results = _search(positions, strength_search(search, 1), evaluators, should_stop)
     return np.array([result.actions[int(np.argmax(result.prior))] for result in results], np.intp)
 
 

@@ -134,18 +134,20 @@ class PairedGames:
 
     def snapshot(self) -> bytes:
         """The number of the running round, which a successor plays from its beginning."""
-        packed: bytes = msgpack.packb({"rules": self._rules(), "sequence": self.sequence, "round": self._round})
+        packed: bytes = msgpack.packb({"rules": self._rules(), "sequence": self.sequence, "round": self._round,
+                                        "seed": self._seed})
         return packed
 
     def restore(self, snapshot: bytes) -> None:
-        """Continues from a snapshot.  ValueError unless it is of the same game, seed and number of games."""
+        """Continues from a snapshot, with its seed.  ValueError unless it is of the same game and number of games."""
         try:
             state = msgpack.unpackb(snapshot)
-            rules, sequence, number = state["rules"], int(state["sequence"]), int(state["round"])
-        except (ValueError, KeyError, TypeError) as error:
+            rules, sequence, number = list(state["rules"]), int(state["sequence"]), int(state["round"])
+            seed = int(state["seed"] if "seed" in state else rules.pop())  # an older program had it among the rules
+        except (ValueError, KeyError, TypeError, IndexError) as error:
             raise ValueError(f"the number of the round cannot be read: {error}") from None
         check_rules(rules, self._rules(), "rounds")
-        self.sequence, self._round, self._open = sequence, number, []
+        self.sequence, self._round, self._seed, self._open = sequence, number, seed, []
 
     def begin_anew(self, sequence: int) -> None:
         """Numbers the games from `sequence` and draws otherwise, because the number of the round was lost."""
@@ -196,7 +198,7 @@ class PairedGames:
         return (self._seed + place * 0x9E3779B97F4A7C15) % 2**64
 
     def _rules(self) -> list[object]:
-        return [self._game.name, dict(self._game.params), self.size, self._seed]
+        return [self._game.name, dict(self._game.params), self.size]
 
     def _record(self, game: _OpenGame) -> GameRecord:
         position, plies = game.position, len(game.actions)

@@ -105,7 +105,7 @@ class SelfPlayConfig:
     """How games are made, apart from the search."""
 
     random_plies: int = 0  # each game begins with 0 to so many uniformly random plies, which are not learned from
-    policy_plies: float = 0.0  # then so many on average (exponential) drawn from the network's policy, not learned from
+    policy_plies: float = 0.0  # then about so many (exponential) drawn from the network's policy, not learned from
     policy_temperature: float = 1.0  # of these draws (KataGo, cpp/program/playsettings.h: policyInitAreaTemperature)
     fork_share: float = 0.0  # of the games that branch off from the one before, by another move (KataGo 0.04)
     fork_plies: int = 20  # latest ply of that move, drawn evenly (KataGo: exponential, a mean of 0.025 a cell)

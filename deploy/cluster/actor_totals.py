@@ -10,6 +10,8 @@ import msgpack
 from shusaku.replay.stream.control import ActorMetrics
 
 TEXTS = ("runtime", "dropped")  # the metrics that are no numbers
+COUNTED = ("games", "inserted")  # counters of the replay that go on when it loses its data
+SILENT_SECONDS = 60.0  # without a heartbeat, which comes every second: the actor has ended
 
 
 class _Newest(NamedTuple):
@@ -20,15 +22,20 @@ class _Newest(NamedTuple):
 class ActorTotals:
     """Counters only grow: the last metrics of an incarnation are kept when the next one begins."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *,
+        counted: Mapping[str, int] = {}, lost: Mapping[str, int] = {},
+    ) -> None:
+        """`counted` and `lost`: what an earlier term of the driver had under these names."""
         self._clock = clock
         self._heard_at: dict[int, float] = {}  # when the replay last had a heartbeat of an actor
         self.total: dict[str, int] = {}
-        self.accepted = 0  # games that the replay took, over all terms of the driver
-        self.rows = 0  # of these games
         self.counters: Mapping[str, int] = {}  # of the replay
+        self.counted = {name: counted.get(name, 0) for name in COUNTED}  # by the replay when it was heard last
+        self.lost = {name: lost.get(name, 0) for name in COUNTED}  # counted by the replay before it lost its data
+        self.accepted = self.lost["games"] + self.counted["games"]  # by the replay, over all terms of the driver
+        self.rows = self.lost["inserted"] + self.counted["inserted"]  # of these games
         self.by_actor: dict[int, Mapping[str, Any]] = {}  # newest metrics of each actor that runs
-        self._lost = {"games": 0, "inserted": 0}  # counted by the replay before it lost its data
         self._ended: dict[str, int] = {}  # of incarnations that have ended
         self._newest: dict[int, _Newest] = {}
 
@@ -42,13 +49,16 @@ class ActorTotals:
             if before is not None and before.incarnation != sent.incarnation:
                 self._ended = _sum([self._ended, before.metrics])
             self._newest[actor] = _Newest(sent.incarnation, metrics)
-        self.by_actor = {actor: self._newest[actor].metrics for actor in actors if actor in self._newest}
+        self.by_actor = {actor: self._newest[actor].metrics for actor, sent in actors.items()
+                         if actor in self._newest and sent.age_s < SILENT_SECONDS}
         self.total = _sum([self._ended, *(newest.metrics for newest in self._newest.values())])
-        for name in self._lost:
-            self._lost[name] += max(0, self.counters.get(name, 0) - counters.get(name, 0))
         self.counters = counters
-        self.accepted = self._lost["games"] + counters.get("games", 0)
-        self.rows = self._lost["inserted"] + counters.get("inserted", 0)
+        for name in COUNTED:
+            now = counters.get(name, 0)
+            self.lost[name] += max(0, self.counted[name] - now)
+            self.counted[name] = now
+        self.accepted = self.lost["games"] + self.counted["games"]
+        self.rows = self.lost["inserted"] + self.counted["inserted"]
 
     def unheard_seconds(self, actor: int) -> float:
         """Since the replay last had a heartbeat of this actor; 0 if it never had one."""

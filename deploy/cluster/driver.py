@@ -95,7 +95,7 @@ class ClusterRun(TrainingRun):
         self.on_cpus, self.precision = on_cpus, precision
         self._start_check: StartCheck | None = None  # None: Ray was started here
         self._fatal_outage = ""  # why the run ended before its time
-        self.totals = ActorTotals()
+        self.totals = ActorTotals(counted=self.progress.counted, lost=self.progress.lost_counts)
         self._open_games = OpenGamesNews()
         self.first_game_seconds: float | None = None  # since the command began
         self.is_replay_answering = True
@@ -196,7 +196,7 @@ class ClusterRun(TrainingRun):
         if self._start_check is not None:
             self._start_check.raise_refusal()
         if asked := self.control.take_actors():
-            self._asked_actors = asked
+            self._asked_actors, self._auto_count = asked, None
             self._scale_as_asked(asked)
         if now - self._checked >= CHECK_SECONDS:
             self._checked = now
@@ -263,6 +263,7 @@ class ClusterRun(TrainingRun):
                 self.take(learner.result)
         with contextlib.suppress(ReplayUnavailable):
             self.totals.update(self.store.control.actor_metrics(), self.store.control.counters())
+        self.hear_stop()
         self.save_progress(**self._counts())
         if self.gatekeeper is None:
             self.broadcast.publish(self._saved_weights())  # they may be newer than what was sent around
@@ -285,6 +286,11 @@ class ClusterRun(TrainingRun):
                 break
             time.sleep(0.05)
         self.supervisor.poll()
+
+    def hear_stop(self) -> None:
+        """Looks for a `shusaku stop` of another machine; a replay server that does not answer ends nothing."""
+        with contextlib.suppress(ReplayUnavailable):
+            self.was_asked_to_stop |= self.store.control.is_run_stop_requested()
 
     def is_stopping(self) -> bool:
         """Whether Ray, a signal or the user ends it."""
@@ -347,7 +353,8 @@ class ClusterRun(TrainingRun):
 
     def _counts(self) -> dict[str, Any]:
         """What the progress keeps, as of now."""
-        return {"restarts": self.restarts, "lost_games": self.lost_games, "replay": self.store.holdings._asdict()}
+        return {"restarts": self.restarts, "lost_games": self.lost_games, "replay": self.store.holdings._asdict(),
+                "counted": dict(self.totals.counted), "lost_counts": dict(self.totals.lost)}
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 
@@ -372,10 +379,15 @@ class ClusterRun(TrainingRun):
             outage_seconds=self.outage.total_seconds + self.outage.seconds,
             workers=view_workers(self.supervisor, self.totals, self.store, self.actors))
 
+    @property
+    def most_actors(self) -> int:
+        """Self-play actors that the run may have; none if it learns from finished games."""
+        return 0 if self.config.dataset.records else self.places.most
+
     def identify(self) -> dict[str, Any]:
         """Driver, workers and limits of this run."""
         return {
-            **self.store.identify(), "max_actors": self.places.most, "devices": self.layout.devices.reason,
+            **self.store.identify(), "max_actors": self.most_actors, "devices": self.layout.devices.reason,
             "precision": self.precision, "dashboard": self.session.dashboard_url,
             "epoch": self.identity.epoch, "processes": list_processes(self.supervisor, self.store),
             "cpus_per_actor": self.config.actors.cpus, "first_game_seconds": self.first_game_seconds,
@@ -385,7 +397,8 @@ class ClusterRun(TrainingRun):
     def _put_status(self) -> None:
         """For `shusaku status` on other machines; ReplayUnavailable if Redis does not take it."""
         self.show()
-        self.store.control.put_status(json.dumps(self.status_tree()).encode())
+        control = self.store.control
+        control.put_status(json.dumps({**self.status_tree(), "replay_time": control.server_time()}).encode())
 
     def _may_go_on(self) -> bool:
         """A round of the driver while the final strength is measured; False if it is to stop."""
@@ -394,10 +407,11 @@ class ClusterRun(TrainingRun):
         self.reconcile()
         if time.monotonic() - self._checked >= CHECK_SECONDS:
             self._checked = time.monotonic()
+            self.hear_stop()
             with contextlib.suppress(ReplayUnavailable):
                 self._put_status()
         self.show()
-        return True
+        return not self.is_stopping()
 
     # --- the workers -------------------------------------------------------------------------------------------------
 
@@ -448,10 +462,12 @@ class ClusterRun(TrainingRun):
             self.totals.update(control.actor_metrics(), control.counters())
             for line in self._open_games.take(self.totals.total, self.totals.by_actor.values()):
                 self.log(line)
-            self.was_asked_to_stop |= control.is_run_stop_requested()
+            self.hear_stop()
             self.quarantined = sum(control.quarantined().values())
+            if self._auto_count is not None and control.has_user_set_actors():
+                self._asked_actors, self._auto_count = 0, None
             if self._asked_actors:
-                control.set_actors(self._asked_actors)
+                control.set_actors(self._asked_actors, by_user=False)
                 self._asked_actors = 0
             self._scale_as_asked(control.desired_actors() or self.actors)
             self._put_status()
@@ -466,7 +482,7 @@ class ClusterRun(TrainingRun):
 
     def _scale_as_asked(self, asked: int) -> None:
         """By `shusaku scale`, whose number holds from then on."""
-        desired = min(asked, max(self.actors, self.places.most))
+        desired = min(asked, max(self.actors, self.most_actors))
         if desired != self.actors:
             self._auto_count = None
             self._scale(desired, "as asked")

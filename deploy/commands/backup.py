@@ -1,7 +1,8 @@
 """`shusaku backup to=PATH` and `shusaku restore from=PATH`: a whole run in one folder or file, and back.
 
 A backup is what a run would go on from if its machine failed at that moment: the newest whole checkpoint, and then the
-games of the window, which may be newer.  The checkpoint is copied first, so it never names a game that is not there.
+games of the window, which may be newer.  The checkpoint and progress.json are copied first, so they never name a game
+that is not there.
 """
 
 import contextlib
@@ -32,10 +33,12 @@ from shusaku.replay.stream.client import ReplayUnavailable
 from shusaku.replay.stream.server import EmbeddedServer
 
 TRIES = 5  # while a run that plays removes what is being copied
-# Beside checkpoints and games, in the order in which they are copied; what only grows comes after what names it.
-FILES = ("config.yaml", learner_start.FILE, "progress.json", "weights.safetensors", "weights_first.safetensors",
-         "starts.jsonl", "metrics.jsonl", "strength.json", "strength.png", "best.safetensors", "gate.jsonl",
-         "ratings.jsonl", "elo.json", "elo.png", "versions.jsonl", precision_setting.FILE)
+PROGRESS = "progress.json"  # counts the games that Redis held
+# Beside these and the games, in the order in which they are copied; what only grows comes after what names it, and
+# the best version after the decisions of the gate: without it a restart would play with an older one for good.
+FILES = ("config.yaml", learner_start.FILE, "weights.safetensors", "weights_first.safetensors", "starts.jsonl",
+         "metrics.jsonl", "strength.json", "strength.png", "gate.jsonl", "best.safetensors", "ratings.jsonl",
+         "elo.json", "elo.png", "versions.jsonl", precision_setting.FILE)
 FOLDERS = {RATED: "*.safetensors", POLICIES_FOLDER: "*.safetensors", opponent_pool.FOLDER: "**/*.safetensors",
            imported_games.FOLDER: "*.records"}
 RESULT = ("run_id", "epoch", "wiring", "step", "version", "games", "kept")  # of the manifest, for `--json`
@@ -104,6 +107,8 @@ def _copy_run(config: Config, directory: Path, archive: ArchiveWriter) -> dict[s
             archive.drop("checkpoints")
             archive.drop("records")
     version, identity = int(found.checkpoint.facts["version"]), {}
+    with contextlib.suppress(FileNotFoundError):
+        archive.copy(PROGRESS, directory / PROGRESS)
     if local is None:
         run_id, epoch = known_identity(directory)
         window = _copy_window(config, directory, run_id, archive)

@@ -40,6 +40,8 @@ def scale(what: str, config: Config, as_json: bool) -> dict[str, Any]:
     state = _state(control, config)
     if "max_actors" not in state:
         raise UsageError(f"scale {count}: `shusaku local` plays in one process; give actors.count to its next start")
+    if not state["desired_actors"]:  # a run that plays has one at least
+        raise UsageError(f"scale {count}: this run learns from finished games (dataset.records), so it has no actors")
     if count > state["max_actors"]:
         raise UsageError(f"scale {count}: {count} actors of actors.cpus={state['cpus_per_actor']:g} do not fit; this "
                          f"cluster takes {state['max_actors']} at most")
@@ -120,6 +122,7 @@ def _control(config: Config) -> RedisControl | ControlClient:
 def _state(control: RedisControl | ControlClient, config: Config) -> dict[str, Any]:
     try:
         data = control.status()
+        server_time = control.server_time() if data and isinstance(control, RedisControl) else 0.0
     except ReplayUnavailable as error:
         raise UsageError(f"the replay server of run.dir={config.run.dir} does not answer: {error}") from None
     except ControlUnavailable as error:
@@ -127,12 +130,12 @@ def _state(control: RedisControl | ControlClient, config: Config) -> dict[str, A
     if not data:
         raise UsageError(f"run.dir={config.run.dir}: the run has not begun yet, or is over; try again in a moment")
     state: dict[str, Any] = json.loads(data)
-    age = time.time() - state["time"]
     if isinstance(control, ControlClient):
+        age = time.time() - state["time"]
         if age > STALE_SECONDS:  # the process lives, and may be busy with one long measurement
             shown = state["status"]
             shown["troubles"].append(f"the driver has not looked at its run for {age:.0f} s; it is {shown['activity']}")
-    elif age > STALE_SECONDS:
+    elif (age := server_time - state.get("replay_time", state["time"])) > STALE_SECONDS:  # by one clock for all
         raise UsageError(f"run.dir={config.run.dir}: its driver has written no status for {age:.0f} s, so the run does "
                          "not go on; `shusaku train` resumes it")
     return state

@@ -39,6 +39,8 @@ AGENTS_S = 20.0  # for the cluster to find an agent for the job
 NO_AGENT = "No available agent"  # in Ray's answer
 NODE_SHARE = 0.001  # of the resource by which Ray names a node
 PENDING_S = 15.0  # after which a job that has not started is explained
+AWAY_S = 60.0  # that a dashboard which has answered may be away
+AGAIN_S = 1.0  # between two questions to a dashboard that is away
 RESERVED = ("PYTHONPATH", "RAY_ADDRESS", "RAY_JOB_STOP_WAIT_TIME_S")  # variables that a job gets from Ray and from us
 
 
@@ -262,7 +264,7 @@ def submit(submission: Submission, client: Any = None) -> int:
         if not submission.wait:
             return 0
         try:
-            code = asyncio.run(_follow(client, job, signals))
+            code = asyncio.run(_follow(client, job, submission.address, signals))
         except KeyboardInterrupt:
             _notify(f"not waiting for job {job} any longer; see it with: ray job logs --follow --address "
                 f"{submission.address} {job}")
@@ -304,8 +306,11 @@ def _passed_on() -> dict[str, str]:
     return {name: os.environ[name] for name in (VARIABLE,) if os.environ.get(name)}
 
 
-async def _follow(client: Any, job: str, signals: StopSignals) -> int:
-    """Passes the job's log on until its end; the first Ctrl-C stops the job, the second one only stops waiting."""
+async def _follow(client: Any, job: str, address: str, signals: StopSignals) -> int:
+    """Passes the job's log on until its end; the first Ctrl-C stops the job, the second one only stops waiting.
+
+    RunError if the dashboard is away for long.
+    """
     stopping = asyncio.create_task(_stop_when_asked(client, job, signals))
     explaining = asyncio.create_task(_explain_when_pending(client, job))
     shown = 0
@@ -317,7 +322,7 @@ async def _follow(client: Any, job: str, signals: StopSignals) -> int:
                 begun += len(text)
                 shown = max(shown, begun)
                 sys.stdout.flush()
-            info = await asyncio.to_thread(client.get_job_info, job)
+            info = await _job_info(client, job, address)
             if info.status.is_terminal():
                 return _exit_code(info)
             await asyncio.sleep(POLL_S)
@@ -326,28 +331,54 @@ async def _follow(client: Any, job: str, signals: StopSignals) -> int:
         explaining.cancel()
 
 
+async def _job_info(client: Any, job: str, address: str) -> Any:
+    """What the dashboard says of the job; RunError if it is away for long."""
+    deadline = time.monotonic() + AWAY_S
+    while True:
+        try:
+            return await asyncio.to_thread(client.get_job_info, job)
+        except (RuntimeError, OSError) as error:
+            if time.monotonic() > deadline:
+                reason = mask_text(" ".join(str(error).split())[:300])
+                raise RunError(f"--address {address}: has said nothing of job {job} for {AWAY_S:.0f} s ({reason}); the "
+                               f"job may go on: see it with: ray job logs --follow --address {address} {job}, or end "
+                               f"it with: ray job stop --address {address} {job}") from None
+        await asyncio.sleep(AGAIN_S)
+
+
 async def _explain_when_pending(client: Any, job: str) -> None:
     """A job that claims more than the cluster has free waits for it without a word."""
     await asyncio.sleep(PENDING_S)
-    info = await asyncio.to_thread(client.get_job_info, job)
+    try:
+        info = await asyncio.to_thread(client.get_job_info, job)
+    except (RuntimeError, OSError):  # `_follow` says what is to be said
+        return
     if info.status == "PENDING":
         _notify(f"job {job} has not started: {' '.join(str(info.message).split())[:300]}")
 
 
 async def _lines(client: Any, job: str) -> AsyncIterator[str]:
     """The log from its beginning; ends early where the connection breaks."""
+    from aiohttp import ClientError  # what answers while a dashboard starts is one, and no OSError
+
     try:
         async for text in client.tail_job_logs(job):
             yield text
-    except (RuntimeError, OSError):
-        await asyncio.sleep(1.0)
+    except (RuntimeError, OSError, ClientError):
+        await asyncio.sleep(AGAIN_S)
 
 
 async def _stop_when_asked(client: Any, job: str, signals: StopSignals) -> None:
     while not signals.should_stop():
         await asyncio.sleep(POLL_S)
     _notify(f"stopping job {job}: it writes its checkpoint first, for up to {STOP_S} s; again to stop waiting for it")
-    await asyncio.to_thread(client.stop_job, job)
+    while True:
+        try:
+            await asyncio.to_thread(client.stop_job, job)
+        except (RuntimeError, OSError):  # `_follow` ends this if the dashboard is away for long
+            await asyncio.sleep(AGAIN_S)
+        else:
+            return
 
 
 def _exit_code(info: Any) -> int:

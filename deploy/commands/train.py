@@ -94,6 +94,7 @@ def _run_stage(config: Config) -> tuple[dict[str, Any], bool]:
         result = cluster.finish()
         cluster.raise_if_ray_has_ended()
         signals.raise_received()
+        cluster.hear_stop()  # the next stage begins a term of its own, which drops the request
         has_to_grow = cluster.has_to_grow
     signals.raise_received(result)  # while all that was ended
     return result, has_to_grow and not signals.should_stop()

@@ -60,6 +60,13 @@ def _balance(facts: RunFacts) -> Finding:
         return advice(topic, measured, f"actors.count={min(round(actors) - 1, max(1, round(actors * (1 - paused))))}",
                       "the learner is the limit; fewer actors leave it their cores")
     if waiting > WAITING:
+        if facts.fit is not None and _is_overfitting(facts.fit):
+            if not int(facts.saved["actors"]["count"]):
+                return good(topic, f"{measured}; self-play is the limit, and more cores alone would help: more looks "
+                                   "at each position would have the network remember more of its games")
+            return advice(topic, measured, "actors.count=auto",
+                          "self-play is the limit, and more looks at each position would have the network remember "
+                          "more of its games; with auto all free cores play")
         if samples >= MOST_SAMPLES:
             return good(topic, f"{measured}; self-play is the limit, and each position teaches often already")
         return advice(topic, measured, f"replay.samples_per_position={min(MOST_SAMPLES, 1.5 * samples):.2g}",
@@ -76,7 +83,7 @@ def _fit(facts: RunFacts) -> Finding:
                 f"squared error is {_said(fit.unseen.value)}; on games learned from {_said(fit.learned.excess)} and "
                 f"{_said(fit.learned.value)}")
     samples = float(facts.saved["replay"]["samples_per_position"])
-    if _is_more(fit.policy_gap, POLICY_GAP) or _is_more(fit.value_gap, VALUE_GAP):
+    if _is_overfitting(fit):
         if samples > 1:
             return advice(topic, measured, f"replay.samples_per_position={max(1.0, samples / 2):.2g}",
                           "the network remembers its games (overfitting); fewer looks at each position")
@@ -88,6 +95,11 @@ def _fit(facts: RunFacts) -> Finding:
         return advice(topic, measured, f"network.filters={2 * int(facts.saved['network']['filters'])}",
                       "it falls no more, also on games learned from (underfitting); a larger network can hold more")
     return good(topic, measured)
+
+
+def _is_overfitting(fit: Fit) -> bool:
+    """Whether more looks at each position would harm: `_fit` advises fewer then."""
+    return _is_more(fit.policy_gap, POLICY_GAP) or _is_more(fit.value_gap, VALUE_GAP)
 
 
 def _said(mean: Mean) -> str:

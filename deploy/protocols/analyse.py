@@ -148,7 +148,7 @@ class AnalysisEngine:
         simulations, kept = task.simulations, searcher.analysis.report()
         if task.ownership and simulations is not None and kept.ownership is None:  # some more, of this root
             simulations = max(simulations, kept.simulations + min(simulations, OWNERSHIP_SIMULATIONS))
-        searcher.analysis.start(Limits(simulations, task.seconds, task.actions, to_the_end=True))
+        searcher.analysis.start(Limits(simulations, task.seconds, task.actions, to_the_end=True, full_report=True))
 
     def _end_search(self, searcher: _Searcher) -> None:
         task, searcher.task = searcher.task, None

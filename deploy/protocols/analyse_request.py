@@ -2,12 +2,12 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from shusaku.common._core import Game, Position
-from shusaku.common.config.search import DEFAULTS, SearchConfig, change_search
+from shusaku.common.config.search import DEFAULTS, GumbelConfig, SearchConfig, change_search, make_search
 from shusaku.common.errors import UsageError
 from shusaku.common.suggestions import nearest
 
@@ -127,12 +127,12 @@ def _tasks(
         tree.get("report_every", math.inf), tree.get("priority", 0), _changed(search, tree.get("search", {})),
         tree.get("most_moves", 0), tree.get("policy", False), tree.get("ownership", False),
     )
-    tasks = []
-    for ply in range(len(positions)) if asked == "all" else dict.fromkeys(asked):
+    plies = range(len(positions)) if asked == "all" else dict.fromkeys(asked)
+    for ply in plies:
         if not 0 <= ply < len(positions):
             raise RequestError("plies", f"plies: {ply} is none of the plies 0 to {len(positions) - 1} of these moves")
-        tasks.append(replace(like, ply=ply, position=positions[ply], actions=_actions(positions[ply], tree)))
-    return tasks
+    _check_avoided([positions[ply] for ply in plies], tree.get("avoid", ()))
+    return [replace(like, ply=ply, position=positions[ply], actions=_actions(positions[ply], tree)) for ply in plies]
 
 
 def _positions(game: Game, tree: Mapping[str, Any]) -> list[Position]:
@@ -151,17 +151,35 @@ def _positions(game: Game, tree: Mapping[str, Any]) -> list[Position]:
     return positions
 
 
+def _check_avoided(positions: Sequence[Position], moves: Sequence[str]) -> None:
+    """Each of the moves has to be legal in one of the positions that are searched, not in all of them."""
+    for move in moves:
+        problems = [_problem(position, move) for position in positions if not position.is_terminal]
+        if problems and all(problems):
+            raise RequestError("avoid", f"avoid: {problems[-1]}")
+
+
+def _problem(position: Position, move: str) -> str:
+    """Why the move is illegal; empty: it is legal."""
+    try:
+        position.from_move(move)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def _actions(position: Position, tree: Mapping[str, Any]) -> tuple[int, ...]:
     """What `allow` and `avoid` leave of the legal actions; (): all of them."""
-    named: dict[str, list[int]] = {}
-    for name in ("allow", "avoid"):
-        try:
-            named[name] = [position.from_move(move) for move in tree.get(name, ())]
-        except ValueError as error:
-            raise RequestError(name, f"{name}: {error}") from None
+    if position.is_terminal:
+        return ()
+    try:
+        allowed = dict.fromkeys(position.from_move(move) for move in tree.get("allow", ()))
+    except ValueError as error:
+        raise RequestError("allow", f"allow: {error}") from None
+    avoided = {position.from_move(move) for move in tree.get("avoid", ()) if not _problem(position, move)}
     legal = position.legal_actions
-    left = [action for action in dict.fromkeys(named["allow"]) or legal if action not in named["avoid"]]
-    if legal and not left:
+    left = [action for action in allowed or legal if action not in avoided]
+    if not left:
         raise RequestError("avoid", "avoid: leaves no legal move to search")
     return () if len(left) == len(legal) else tuple(left)
 
@@ -174,6 +192,8 @@ def _changed(search: SearchConfig, settings: Mapping[str, Any]) -> SearchConfig:
         if not is_right:
             raise RequestError("search", f"search.{name}={json.dumps(value)[:40]}: must be of the kind of "
                                          f"{json.dumps(DEFAULTS[name])}")
+    if settings and isinstance(search, GumbelConfig):  # for which `Analysis` searches as puct here
+        search = make_search("puct", **vars(search))
     try:
         return change_search(search, settings, "search")
     except UsageError as error:

@@ -80,11 +80,14 @@ class Clock:
     def show_left(self, seconds: float, moves: int) -> "Clock":
         """GTP's `time_left`: main time if `moves` is 0, else of overtime.
 
-        `moves` are those of the period (Canadian), or the periods that are left (byo-yomi), as KGS counts them.
+        `moves` are those of the period (Canadian, also if no overtime was agreed on), or the periods that are left
+        (byo-yomi), as KGS counts them.
         """
         seconds = max(0.0, seconds)
         if moves <= 0:
             return replace(self, main_seconds=seconds, period_left=None, period_moves_left=0)
+        if not self.period_seconds:
+            return Clock.canadian(0.0, seconds, moves)
         if self.period_moves == 1:
             return replace(self, main_seconds=0.0, period_left=seconds, periods=moves, period_moves_left=0)
         return replace(self, main_seconds=0.0, period_left=seconds, period_moves_left=moves)

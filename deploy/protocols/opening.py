@@ -117,8 +117,8 @@ def open_analysis(config: Config, default_game: str = "") -> OpenedAnalysis:
 
 def _notes(search: SearchConfig) -> list[str]:
     if isinstance(search, GumbelConfig):
-        return ["search.policy=gumbel plans for a fixed number of simulations: under a clock and until stop, puct is "
-                "used"]
+        return ["search.policy=gumbel plans for a fixed number of simulations: under a clock, until stop and where a "
+                "report is shown, puct is used"]
     if isinstance(search, PuctConfig) and search.graph:
         return ["search.graph=true: an analysis grows a tree instead"]
     return []

@@ -29,7 +29,7 @@ _KOMI = re.compile(r"[+-]?\d{1,4}(?:[.,]\d{1,4})?")
 _ENDINGS = {"r": "resignation", "resign": "resignation", "resigns": "resignation", "resigned": "resignation",
             "resignation": "resignation", "t": "time", "time": "time", "timeout": "time", "f": "forfeit",
             "forfeit": "forfeit"}
-_MARKS = {"resignation": "R", "time": "T", "forfeit": "F"}
+_MARKS = {"resignation": "R", "time": "T", "timeout": "T", "forfeit": "F"}
 
 
 def read_games(text: str) -> Iterator[GameRecord | RecordError]:
@@ -83,12 +83,10 @@ def _read_game(tree: Tree) -> GameRecord:
         outcome, ended_by = 2 * reader.loser - 1, "resignation"
     if outcome is None and info.get("RE") and replay.position.is_terminal:
         ended_by = "interrupted"  # Void, ?, or words that are not read: not the result of the rules
-    first = tree.nodes[0] if tree.nodes else {}
-    has_move = any(key in first for key in _PLAYERS)
     return replay.finish(
         outcome=outcome, score=score, ended_by=ended_by, players=(info.get("PB", ""), info.get("PW", "")),
         date=info.get("DT", "")[:100], event=info.get("EV", ""), variations=tree.variations,
-        comment="" if has_move or "C" not in first else unescape(first["C"][0]).strip(),
+        comment="\n".join(reader.comments),
         headers={key: info[key] for key in _HEADERS if key in info and not _is_inferred(name, key, info, replay)},
         assumed=("komi",) if name == "go" and "KM" not in info else ())
 
@@ -243,6 +241,7 @@ class _MoveReader:
     def __init__(self, replay: Replay, name: str, size: int) -> None:
         self.replay, self.name, self.size = replay, name, size
         self.loser: int | None = None  # who resigned
+        self.comments: list[str] = []  # before the first move
         self._has_begun = False
 
     def read_node(self, node: Node) -> None:
@@ -259,6 +258,8 @@ class _MoveReader:
                 has_moved = self._has_begun = True
         if comment and has_moved:
             replay.annotate(**read_comment(comment, before))
+        elif comment and not self._has_begun:
+            self.comments.append(comment)
         elif comment and replay.moves and len(replay.moves[-1].comment) < MAX_TEXT:
             replay.annotate(comment=f"{replay.moves[-1].comment}\n{comment}".strip()[:MAX_TEXT])
 

@@ -30,6 +30,7 @@ from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import EmbeddedServer
 
 COUNTERS = ("inserted", "sampled", "deleted", "version", "games")  # of a window, in a checkpoint of either wiring
+SETTINGS = ("shift", "samples_per_position", "minimum", "test_share")  # that it was kept by; not of earlier programs
 PAGE = 256  # entries of the stream that are read at once
 
 
@@ -78,6 +79,7 @@ def move_to_stream(
         facts = checkpoint.facts
         number = len(sizes) - (newest.facts["local"]["games"] - facts["local"]["games"])
         replay = {name: facts["replay"].get(name, 0) for name in COUNTERS}
+        replay |= {name: facts["replay"][name] for name in SETTINGS if name in facts["replay"]}
         replay |= {"state": STATE, "boot": boot, "number": max(0, number), "counted": replay["inserted"]}
         if checkpoint is newest:
             # Finished games of a turn that was not completed are new ones for the learner.
@@ -131,7 +133,7 @@ def _copy_to_log(directory: Path, config: Config, game: Game, url: str) -> int:
     buffer = RedisBuffer(game, config.replay, url=url, run_id=identity.run_id, batch_size=config.learner.batch_size,
                          limited=config.learner.enabled, background=False)
     buffer.restore(newest.facts["replay"])
-    state = {name: buffer.state()[name] for name in COUNTERS}
+    state = {name: buffer.state()[name] for name in (*COUNTERS, *SETTINGS)}
     buffer.close()
     control = RedisControl(url, identity.run_id)
     epoch = identity.next_epoch(control.newest_epoch())

@@ -27,12 +27,13 @@ class ControlClient:
         """That of the run in this directory; None if no driver of this machine answers there."""
         try:
             content = json.loads((directory / CONTROL_FILE).read_text(encoding="utf-8"))
+            if content["host"] != platform.node():  # its port is another program's here, which must not see the token
+                return None
             client = cls(int(content["port"]), str(content["token"]))
-            is_here = content["host"] == platform.node()
             client.status()
         except (OSError, ValueError, KeyError, TypeError, ControlUnavailable):
             return None
-        return client if is_here else None
+        return client
 
     def status(self) -> bytes:
         """The newest status of the driver, JSON; empty: none yet."""

@@ -1,6 +1,7 @@
 """Small damage ends no run: what follows from checkpoints and metrics is made again, and a line says so."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def heal_run(directory: Path) -> list[str]:
 def heal_weights(directory: Path, game: Game, network: NetworkConfig, log: Callable[[str], None]) -> int:
     """Writes the weights files that are missing or damaged anew from the checkpoints; the step of the newest one, or 0.
 
+    So are the newest weights if the newest checkpoint has another network: a growth was interrupted between both.
     UsageError if the checkpoints are of another game, or of other planes.
     """
     found = load_latest(directory / "checkpoints")
@@ -61,14 +63,19 @@ def heal_weights(directory: Path, game: Game, network: NetworkConfig, log: Calla
         raise UsageError(f"run.dir={directory} holds a run with another game ({saved}, not {game.name}); choose another"
                          " run.dir, or ask for what it was started with")
     check_planes(game, found.checkpoint.facts.get("planes", ""), f"run.dir={directory}")
+    published = published_weights(found.checkpoint, network, game)
     for name in (WEIGHTS, FIRST_WEIGHTS):
         path = directory / name
+        reason = ""
         try:
-            load_weights(path)
+            saved_network = {**asdict(NetworkConfig()), **load_weights(path).network}  # older files name less
+            if name == WEIGHTS and saved_network != published.network:
+                reason = "the newest checkpoint has another network"
         except UsageError as error:
+            reason = str(error).removeprefix(f"{path}: ").partition(";")[0]
+        if reason:
             source = found.checkpoint if name == WEIGHTS else _oldest(directory)
             save_weights(path, published_weights(source, network, game))
-            reason = str(error).removeprefix(f"{path}: ").partition(";")[0]
             log(f"{path}: {reason}; it is written anew from the checkpoint of step {source.step:,}")
     return found.checkpoint.step
 

@@ -31,7 +31,8 @@ _KEPT = ("network", "average", "random")  # parts of a checkpoint that a larger 
 def grow_checkpoint(directory: Path, config: Config, game: Game, log: Callable[[str], None]) -> None:
     """Writes the newest checkpoint, and the weights beside it, anew if its network is smaller than the run's.
 
-    ResumeError if there are checkpoints and none is whole; OSError if the disk refuses, and then nothing has changed.
+    ResumeError if there are checkpoints and none is whole.  OSError if the disk refuses: nothing has changed then, or
+    the weights alone are still those of before, which `heal_weights` finds.
     """
     found = load_latest(directory / "checkpoints") if config.run.grow else None
     if found is None:
@@ -54,8 +55,9 @@ def _grown(checkpoint: Checkpoint, config: Config, game: Game) -> Checkpoint:
         tensors[part] = grow(tensors[part], untrained)
     played = evaluation_tensors(untrained, config.learner.publish_heads)
     tensors |= {"published": grow(dict(checkpoint.tensors["published"]), played), "optimizer": {}}
-    # Scales of 8 bits are those of the smaller network: the next publication has new ones.
-    learner = {name: value for name, value in checkpoint.facts["learner"].items() if not name.startswith("scale/")}
+    # Scales and errors of 8 bits are those of the smaller network: the next publication has new ones.
+    learner = {name: value for name, value in checkpoint.facts["learner"].items()
+               if not name.startswith(("scale/", "int8_error/"))}
     facts = {**checkpoint.facts, "learner": {**learner, "first_step": checkpoint.step}, "scales": {}, "refused": ""}
     return Checkpoint(checkpoint.step, tensors, facts, checkpoint.extra)
 

@@ -94,6 +94,8 @@ class RunProgress:
     resign_value: float = NEVER_RESIGN  # the threshold in use
     lost_games: int = 0  # that were played and are not in the replay any more
     replay: dict[str, Any] = field(default_factory=dict)  # what Redis held, see `replay.stream.control.Holdings`
+    counted: dict[str, int] = field(default_factory=dict)  # by Redis, see `deploy.cluster.actor_totals.COUNTED`,
+    lost_counts: dict[str, int] = field(default_factory=dict)  # and before it lost its data
 
     @classmethod
     def load(cls, directory: Path) -> "RunProgress":
@@ -109,10 +111,12 @@ class RunProgress:
         try:
             strength = [(float(s), float(v)) for s, v in content["strength"]]
             counted = ("measurements", "restarts", "evaluations", "lost_games")
+            by_name = {name: {str(key): int(value) for key, value in content.get(name, {}).items()}
+                       for name in ("counted", "lost_counts")}
             return cls(seconds=float(content["seconds"]), strength=strength, replay=dict(content.get("replay", {})),
-                       resign_value=float(content.get("resign_value", NEVER_RESIGN)),
+                       resign_value=float(content.get("resign_value", NEVER_RESIGN)), **by_name,
                        **{name: int(content.get(name, 0)) for name in counted})
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedFileError(str(error)) from None
 
     def save(self, directory: Path) -> None:

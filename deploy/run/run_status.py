@@ -204,7 +204,14 @@ def status_tree(view: RunView, status: Status, metadata: Mapping[str, Any]) -> d
         "inference": dict(workers.inference),
     }
     return {**metadata, "status": asdict(status), "time": time.time(), **counts, "totals": dict(view.totals),
-            "failures": list(view.troubles)}
+            "failures": _failures(view, metadata.get("roles", {}))}
+
+
+def _failures(view: RunView, roles: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Why the replay server does not answer, which makes a run unhealthy from its start on; other troubles do not."""
+    if not (replay := roles.get("replay")) or replay["alive"]:
+        return []
+    return [line for line in view.troubles if line.startswith("replay: ")][:1]
 
 
 def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:

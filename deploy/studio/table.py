@@ -4,7 +4,7 @@ Everything here is called from one thread.  Values are for the FIRST player, in 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Protocol
@@ -102,7 +102,7 @@ class Table:
             raise TableError(str(error)) from None
         self._stop()
         self.sides = list(sides)
-        self._begin(start)
+        self._begin(start, text)
         self._follow()
 
     def play(self, action: int, ply: int | None = None) -> None:
@@ -186,14 +186,11 @@ class Table:
 
     def open(self, record: GameRecord) -> None:
         """Shows a game that was read from a file, from its beginning; both sides are moved by hand."""
-        size = self.game.params.get("size")
-        if (record.game, record.params.get("size")) != (self.game.name, size):
-            theirs, ours = (f"{name}{f' on {n} x {n}' if n else ''}" for name, n in
-                            ((record.game, record.params.get("size")), (self.game.name, size)))
+        theirs, ours = _kind(record.game, record.params), _kind(self.game.name, self.game.params)
+        if theirs != ours:
             raise TableError(f"the file holds a game of {theirs}; these weights play {ours}")
-        start = record.first_position()
-        is_usual = start.text == self.game.start().text
-        positions = [self.game.start() if is_usual else self.game.position(start.text)]
+        text = self._start_of(record.first_position(), record.start)
+        positions = [self.game.position(text) if text else self.game.start()]
         for ply, action in enumerate(record.actions):  # by our rules: komi, superko and limits may be others
             if action not in positions[-1].legal_actions:
                 raise TableError(f"move {ply + 1} of the file, {record.moves[ply].text}, is illegal by the rules of "
@@ -202,7 +199,7 @@ class Table:
             positions[-1].play(action)
         self._stop()
         self.sides = [HUMAN, HUMAN]
-        self._begin(positions[0])
+        self._begin(positions[0], text)
         self.names = record.players
         for action in record.actions:
             self._play(action)
@@ -319,10 +316,10 @@ class Table:
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
-    def _begin(self, start: Position) -> None:
+    def _begin(self, start: Position, text: str = "") -> None:
+        """`text`: of the start; empty: the usual one."""
+        self._start_text = self._start_of(start, text)  # first: a game of the user may raise
         self._start = start
-        is_usual = start.evaluation_key == self.game.start().evaluation_key
-        self._start_text = "" if is_usual else start.text
         self.names = ("", "")
         self.actions: list[int] = []
         self._texts: list[str] = []
@@ -333,6 +330,14 @@ class Table:
         self._opened = None
         self._is_reviewing = False
         self._take_end()
+
+    def _start_of(self, start: Position, text: str) -> str:
+        """A start as a record has it: empty if it is the usual one; as given if the game writes no positions."""
+        try:
+            written = start.text
+        except ValueError:
+            return text
+        return "" if written == self.game.start().text else written
 
     def _cut(self, ply: int) -> None:
         del self.actions[ply:], self._texts[ply:], self._positions[ply + 1:], self.values[ply + 1:]
@@ -438,6 +443,12 @@ class Table:
         if self._positions[-1].is_terminal:
             return describe_result(self.game, self._positions[-1])
         return "" if self._resigned is None else f"{players(self.game.name)[1 - self._resigned]} wins by resignation"
+
+
+def _kind(name: str, params: Mapping[str, Any]) -> str:
+    """What a file has to share with the weights, for people: the game, of the user's games which one, and the size."""
+    which, size = params.get("entry") or params.get("name"), params.get("size")
+    return f"{name}{f' {which}' if which else ''}{f' on {size} x {size}' if size else ''}"
 
 
 def _with_value(move: Move, searched: Move) -> Move:

@@ -15,7 +15,7 @@ if redis.call('HEXISTS', KEYS[1], 'boot') == 0 then
   redis.call('HSET', KEYS[2], 'number', 0, 'games', 0, 'inserted', 0, 'deleted', 0, 'bytes', 0)
 end
 redis.call('HSET', KEYS[1], 'epoch', ARGV[2], 'capacity', ARGV[3], 'max_bytes', ARGV[4], 'actors', ARGV[5], 'stop', 0)
-redis.call('HDEL', KEYS[1], 'wish')
+redis.call('HDEL', KEYS[1], 'wish', 'asked')
 if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'limit', ARGV[6]) end
 for k = 7, #ARGV, 2 do
   local before = redis.call('HGET', KEYS[3], ARGV[k])

@@ -96,9 +96,14 @@ class RedisControl:
         """The newest version that was recorded; 0: none."""
         return self._get("version")
 
-    def set_actors(self, actors: int) -> None:
+    def set_actors(self, actors: int, *, by_user: bool = True) -> None:
         """Sets the desired number of actors; 0: as configured."""
-        self._change(SET_CONTROL, [self._keys.control], "actors", actors)
+        mark: tuple[Argument, ...] = ("asked", 1) if by_user else ()
+        self._change(SET_CONTROL, [self._keys.control], "actors", actors, *mark)
+
+    def has_user_set_actors(self) -> bool:
+        """Whether a command has set the number of actors since `begin`."""
+        return self._get("asked") == 1
 
     def desired_actors(self) -> int:
         """The desired number of actors; 0: as configured."""
@@ -155,6 +160,12 @@ class RedisControl:
         """Makes room for ids if another program used them up, see repair.lua; returns whether it was needed."""
         with translate_redis_errors(self._url):
             return bool(REPAIR(self._client, repair_keys(self._keys), []))
+
+    def server_time(self) -> float:
+        """Seconds of the server's clock, which all machines of the run share."""
+        with translate_redis_errors(self._url):
+            seconds, microseconds = self._client.time()
+        return float(seconds + microseconds / 1e6)
 
     def put_status(self, status: bytes) -> None:
         """Stores the driver's status for `shusaku status`."""

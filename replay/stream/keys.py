@@ -2,8 +2,8 @@
 
     :games        stream, an entry per game, ids `<number>-0`: d the encoded record, r its rows, n rows so far with it,
                   a its sender (epoch:actor:incarnation; entries of earlier versions have no a)
-    :control      hash: boot epoch stop wish version actors limit capacity max_bytes; `stop` tells the actors to end,
-                  `wish` asks the driver to end the run
+    :control      hash: boot epoch stop wish version actors asked limit capacity max_bytes; `stop` tells the actors to
+                  end, `wish` asks the driver to end the run, `asked` says that the user has set `actors`
     :counters     hash: number games inserted deleted bytes evicted squeezed duplicates fenced other_epoch, and the
                   learner's sampled invalid skipped losses; malformed (games that the append script refused, and entries
                   of other programs that `repair` dropped)

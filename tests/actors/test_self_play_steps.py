@@ -65,6 +65,19 @@ def test_open_games_of_other_rules_are_not_gone_on_with() -> None:
         go(0.5).restore(snapshot)
 
 
+def test_open_games_of_other_settings_are_not_gone_on_with() -> None:
+    """Half of a game would have targets of one kind, half of another, under one hash."""
+    def connect_four(settings: str) -> SelfPlay:
+        return SelfPlay(GAME, PuctConfig(simulations=4), SelfPlayConfig(), PseudoRandomEvaluator(GAME, 2), games=2,
+                        seed=1, identity=ActorIdentity(0), config_hash=settings)
+
+    player = connect_four("one")
+    player.step()
+    connect_four("one").restore(player.snapshot())
+    with pytest.raises(ValueError, match="other settings"):
+        connect_four("another").restore(player.snapshot())
+
+
 def test_open_games_of_a_game_that_had_no_choice_of_planes_are_gone_on_with() -> None:
     def connect_four(planes: str) -> SelfPlay:
         game = Game("connect_four", {"planes": planes})

@@ -1,6 +1,7 @@
 """The learner learns, goes on bit for bit from its state, and survives numbers that are not numbers."""
 
 import dataclasses
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
@@ -19,9 +20,11 @@ from shusaku.common.network.network import Network, named_tensors, tensors_of
 from shusaku.common.network.torch_tower import TorchTower
 from shusaku.common.network.tower import quantised_layers
 from shusaku.common.network.weights import tower_shape
+from shusaku.learner import quantisation
 from shusaku.learner.checkpoints import Checkpoint, load_latest, write_checkpoint
 from shusaku.learner.ema import Average
 from shusaku.learner.learner import Learner
+from shusaku.learner.quantisation import QuantisationError
 from shusaku.learner.state_copy import Diverged, LearnerState
 
 GAME = Game("tic_tac_toe")
@@ -331,6 +334,45 @@ def test_scales_of_8_bits_go_with_publications_and_outlive_a_stop() -> None:
     plain = learner_of()
     plain.step(rows(1))
     assert plain.publish(1).scales == {}  # type: ignore[union-attr]
+
+
+def test_a_refusal_of_8_bits_outlives_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    def learner(is_quantised: bool = True) -> Learner:
+        network = Network(GAME.observation_shape, GAME.num_actions, NETWORK, seed=3)
+        return Learner(network, GAME, CONFIG, is_quantised=is_quantised)
+
+    monkeypatch.setattr(quantisation, "MOST_POLICY_ERROR", -1.0)
+    first = learner()
+    first.step(rows(1))
+    published = first.publish(1)
+    assert published is not None
+    assert "in 8 bits the policy errs by" in published.rejected
+    state = first.state()
+    facts = json.loads(json.dumps(state.facts, allow_nan=False))
+    second = learner()
+    second.restore(LearnerState(state.tensors, facts))
+    again = second.publish(2)
+    assert again is not None
+    assert (again.scales, again.rejected) == ({}, published.rejected)
+    plain = learner(is_quantised=False)
+    plain.restore(LearnerState(state.tensors, facts))
+    plain.step(rows(2))
+    assert plain.publish(2).rejected == ""  # type: ignore[union-attr]
+    assert "int8_policy_error" not in plain.metrics()
+
+
+def test_an_error_of_8_bits_that_is_no_number_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON has no such numbers, and a checkpoint must not fail for it."""
+    network = Network(GAME.observation_shape, GAME.num_actions, NETWORK, seed=3)
+    learner = Learner(network, GAME, CONFIG, is_quantised=True)
+    learner.step(rows(1))
+    error = QuantisationError(float("nan"), 0.0)
+    monkeypatch.setattr("shusaku.learner.learner.quantise",
+                        lambda weights, tower, planes: (dataclasses.replace(weights, rejected=error.reason), error))
+    published = learner.publish(1)
+    assert published is not None
+    assert published.rejected
+    json.dumps(learner.state().facts, allow_nan=False)
 
 
 def test_a_measurement_is_the_loss_of_the_averaged_network_and_changes_nothing() -> None:

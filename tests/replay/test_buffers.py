@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from shusaku.common._core import Game
-from shusaku.common.codec import decode_record
+from shusaku.common.codec import decode_record, encode_record
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Control, GameId, GameRecord, RowKind
@@ -342,6 +342,40 @@ def test_a_restored_buffer_goes_on_as_if_nothing_had_happened(
         resumed.restore(straight.state(), log)
 
 
+@pytest.mark.parametrize("change", [
+    {"samples_per_position": 1.0}, {"samples_per_position": 9.0}, {"minimum": 50}, {"minimum": 300},
+], ids=str)
+def test_changed_settings_of_the_limiter_count_from_the_restart_on(
+    make: MakeBuffer, resume: MakeBuffer, game: Game, make_record: MakeRecord, change: dict[str, Any]
+) -> None:
+    """Neither side waits for what all rows of before would be owed; what was counted stays true."""
+    log: list[bytes] = []
+    former = make(on_accept=log.append)
+    sequence = 0
+    while former.stats().inserted < 1000:
+        former.append(make_record(game, sequence))
+        sequence += 1
+        while former.sample(32, sequence) is not None:
+            pass
+    before = former.stats()
+    config = replace(CONFIG, **change)
+    buffer, _ = resume(former, log, config)
+    after = buffer.stats()
+    assert (after.inserted, after.sampled, after.rows) == (before.inserted, before.sampled, before.rows)
+    for _ in range(40):
+        assert not buffer.control().throttle
+        (record,) = fill(buffer, game, make_record, 1, first=sequence)
+        log.append(encode_record(record))
+        sequence += 1
+        while buffer.sample(32, sequence) is not None:
+            pass
+    now = buffer.stats()
+    new_rows, longest = now.inserted - before.inserted, config.samples_per_position * game.max_plies
+    assert abs(now.sampled - before.sampled - new_rows * config.samples_per_position) <= 64 + 2 * longest
+    again, _ = resume(buffer, log, config)
+    assert again.state() == buffer.state()
+
+
 @pytest.mark.parametrize("left", [0, 3, 60])
 def test_a_lost_window_is_made_up_for(
     make: MakeBuffer, resume: MakeBuffer, game: Game, make_record: MakeRecord, left: int
@@ -508,6 +542,55 @@ def test_test_games_are_never_sampled_but_peeked_at(
         assert batch is not None
         assert contents(batch) <= rows_of(game, records) - rows_of(
             game, [record for record in records if is_test_game(record.game_id, 0.3)])
+
+
+def tests_in_window(buffer: ReplayBuffer, records: list[GameRecord], shares: list[float]) -> int:
+    """Rows of the games in the window that are tests if each game falls under its share."""
+    newest = list(zip(records, shares, strict=True))[len(records) - buffer.stats().games :]
+    return sum(record.num_rows for record, share in newest if is_test_game(record.game_id, share))
+
+
+@pytest.mark.parametrize("former_share", [0.0, 0.1])
+def test_a_larger_share_is_one_of_new_games(
+    make: MakeBuffer, resume: MakeBuffer, game: Game, make_record: MakeRecord, former_share: float
+) -> None:
+    """Those of before may have been learned from; after each restart, until they have left the window."""
+    log: list[bytes] = []
+    former, larger = make(replace(TESTED, test_share=former_share), on_accept=log.append), replace(TESTED, capacity=600)
+    records = fill(former, game, make_record, 60)
+    buffer, _ = resume(former, log, larger)
+    shares = [former_share] * 60
+    assert buffer.stats().test_rows == tests_in_window(buffer, records, shares)
+    records += fill(buffer, game, make_record, 10, first=60)
+    log += [encode_record(record) for record in records[60:]]
+    shares += [0.3] * 10
+    assert buffer.stats().test_rows == tests_in_window(buffer, records, shares)
+    if not former_share:
+        assert contents(buffer.peek(3000, 1, of_tests=True)) <= rows_of(game, records[60:])
+    buffer, _ = resume(buffer, log, larger)
+    shares = [former_share] * 70
+    assert buffer.stats().test_rows == tests_in_window(buffer, records, shares)
+    records += fill(buffer, game, make_record, 200, first=70)
+    log += [encode_record(record) for record in records[70:]]
+    shares += [0.3] * 200
+    assert buffer.stats().test_rows == tests_in_window(buffer, records, shares)
+    buffer, _ = resume(buffer, log, larger)
+    assert buffer.stats().test_rows == tests_in_window(buffer, records, shares) > 0
+
+
+def test_a_state_that_names_no_share_has_the_one_of_now(
+    make: MakeBuffer, resume: MakeBuffer, game: Game, make_record: MakeRecord
+) -> None:
+    """Those of earlier programs."""
+    log: list[bytes] = []
+    former = make(TESTED, on_accept=log.append)
+    records = fill(former, game, make_record, 60)
+    state = former.state()
+    later = ("test_share", "samples_per_position", "minimum", "shift")
+    former.state = lambda: {name: value for name, value in state.items() if name not in later}
+    buffer, _ = resume(former, log, TESTED)
+    assert buffer.state() == state
+    assert buffer.stats().test_rows == tests_in_window(buffer, records, [0.3] * 60) > 0
 
 
 def test_a_share_of_all_games_are_tests() -> None:

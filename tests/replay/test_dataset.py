@@ -151,17 +151,46 @@ def test_each_row_for_training_comes_as_often_as_any_other_and_no_other_does(cap
     assert buffer.stats().samples_per_position == pytest.approx(30, rel=0.05)
 
 
-def test_a_game_that_breaks_the_rules_is_counted_and_left_out(tmp_path: Path) -> None:
-    records = games(80)
-    number = next(index for index, record in enumerate(records) if part_of(record) == "training")
-    broken = records[number].actions.copy()
+def broken(record: GameRecord) -> GameRecord:
+    """A game for training that breaks the rules."""
+    actions = record.actions.copy()
     while True:
-        broken[5], broken[6] = broken[6], broken[5]
-        bad = dataclasses.replace(records[number], actions=broken.copy())
+        actions[5], actions[6] = actions[6], actions[5]
+        bad = dataclasses.replace(record, actions=actions.copy())
         if part_of(bad) == "training":
-            break
-        broken[7] += 1
-    records[number] = bad
-    buffer = buffer_of(log_of(tmp_path, records), 1_000_000)
-    buffer.sample(32, 1)
+            return bad
+        actions[7] += 1
+
+
+def with_broken_games(count: int, bad: int) -> list[GameRecord]:
+    records = games(count)
+    training = [index for index, record in enumerate(records) if part_of(record) == "training"]
+    for index in training[::len(training) // bad][:bad]:
+        records[index] = broken(records[index])
+    return records
+
+
+@pytest.mark.parametrize("capacity", [150, 1_000_000])
+def test_a_game_that_breaks_the_rules_is_counted_once_and_left_out(capacity: int, tmp_path: Path) -> None:
+    buffer = buffer_of(log_of(tmp_path, with_broken_games(80, 1)), capacity)
+    total = buffer.stats().inserted
+    for index in range(3 * total // 32):
+        buffer.sample(32, index)
     assert buffer.stats().quarantined == {"rules": 1}
+
+
+@pytest.mark.parametrize("capacity", [100, 700, 1_000_000])
+def test_a_resumed_learner_gets_the_same_batches_although_games_break_the_rules(capacity: int, tmp_path: Path) -> None:
+    path = log_of(tmp_path, with_broken_games(120, 5))
+    whole = buffer_of(path, capacity)
+    batches, states = [], []
+    for index in range(200):
+        states.append(whole.state())
+        batches.append(whole.sample(32, 1000 + index))
+    for begin in (0, 1, 3, 10, 37, 80, 120, 199):
+        resumed = buffer_of(path, capacity)
+        resumed.restore(states[begin])
+        for index in range(begin, min(begin + 3, 200)):
+            assert_same(resumed.sample(32, 1000 + index), batches[index])
+        assert resumed.stats().quarantined.get("rules", 0) <= 5
+    assert whole.stats().quarantined == {"rules": 5}

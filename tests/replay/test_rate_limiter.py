@@ -53,15 +53,17 @@ def test_texts_and_turns() -> None:
 
 @given(
     samples_per_position=st.floats(0.01, 50), minimum=st.integers(1, 5000), inserted=st.integers(0, 10**9),
-    difference=st.integers(-20_000, 20_000), size=st.integers(0, 10_000),
+    difference=st.integers(-20_000, 20_000), size=st.integers(0, 10_000), former=st.none() | st.floats(0.01, 50),
 )
 def test_the_credit_is_exact(
-    samples_per_position: float, minimum: int, inserted: int, difference: int, size: int
+    samples_per_position: float, minimum: int, inserted: int, difference: int, size: int, former: float | None
 ) -> None:
     """Actors are throttled when it is used up and not one row before."""
     rule = limiter(samples_per_position=samples_per_position, minimum=minimum)
     sampled = max(0, int(inserted * samples_per_position) - difference)
     rule.restore(LimiterState(inserted, sampled, max(0, inserted - size)))
+    if former is not None:
+        rule.count_from_now(former, 4000)
     credit = rule.credit()
     assert credit is not None
     assert credit == 0 or not rule.is_throttled
@@ -107,7 +109,8 @@ def test_without_a_learner_nobody_is_throttled() -> None:
     assert rule.waits_for() == ""
 
 
-@pytest.mark.parametrize("state", [LimiterState(5, 0, 6), LimiterState(5, -1, 0), LimiterState(-1, 0, 0)], ids=str)
+@pytest.mark.parametrize("state", [LimiterState(5, 0, 6), LimiterState(5, -1, 0), LimiterState(-1, 0, 0),
+                                   LimiterState(5, 0, 0, math.nan)], ids=str)
 def test_impossible_counters(state: LimiterState) -> None:
     with pytest.raises(ValueError, match="impossible counters"):
         limiter().restore(state)
@@ -185,6 +188,61 @@ def test_the_old_counters_dead_lock_after_a_loss_and_rebased_ones_do_not() -> No
     assert refill(rule)
 
 
+def after_a_change(counters: LimiterState, before: dict[str, Any], now: dict[str, Any]) -> RateLimiter:
+    rule, former = limiter(capacity=10**6, **now), limiter(capacity=10**6, **before)
+    rule.restore(counters)
+    rule.count_from_now(former.samples_per_position, former.minimum)
+    return rule
+
+
+@pytest.mark.parametrize(("before", "now"), [
+    ({"samples_per_position": 4.0}, {"samples_per_position": 2.0}),
+    ({"samples_per_position": 4.0}, {"samples_per_position": 8.0}),
+    ({"minimum": 500}, {"minimum": 20_000}),
+    ({"minimum": 20_000}, {"minimum": 500}),
+], ids=str)
+@pytest.mark.parametrize("ahead", [0, 200])
+def test_changed_settings_count_for_new_rows_alone(before: dict[str, Any], now: dict[str, Any], ahead: int) -> None:
+    """A long run stands between the two bounds where it stood, and its counters are those of its life."""
+    former = limiter(capacity=10**6, **before)
+    allowed = (1_000_000 - former.minimum) * former.samples_per_position
+    counters = LimiterState(1_000_000, round(allowed) + ahead, 900_000)
+    former.restore(counters)
+    rule = after_a_change(counters, before, now)
+    assert (rule.inserted, rule.sampled, rule.deleted) == (1_000_000, counters.sampled, 900_000)
+    centre, of_former = (one.minimum * one.samples_per_position for one in (rule, former))
+    assert rule.difference - centre == former.difference - of_former == -ahead
+    samples, rows = 0, 42 * 500
+    for _ in range(500):
+        assert not rule.is_throttled
+        rule.insert(42)
+        while rule.sample(256):
+            samples += 256
+    assert abs(samples + ahead - rows * rule.samples_per_position) <= 256 + rule.error_buffer
+    again = limiter(capacity=10**6, **now)
+    again.restore(rule.state())
+    assert again.difference == rule.difference
+
+
+def test_a_run_far_beyond_a_bound_comes_back_to_it() -> None:
+    """As a run without a learner is, for one."""
+    settings = {"samples_per_position": 1.0}, {"samples_per_position": 2.0}
+    rule = after_a_change(LimiterState(1_000_000, 0, 900_000), *settings)
+    assert (rule.difference, rule.error_buffer) == (2 * 4000 + 256, 256)
+    rule = after_a_change(LimiterState(1_000_000, 5_000_000, 900_000), *settings)
+    assert rule.difference == 2 * 4000 - 256
+
+
+@pytest.mark.parametrize("size", [0, 1, 3999, 5000])
+def test_a_window_below_a_larger_minimum_stands_as_at_a_start(size: int) -> None:
+    rule = after_a_change(LimiterState(1_000_000, 1_996_000, 1_000_000 - size), {}, {"minimum": 6000})
+    assert rule.credit() == 6000 - size + 128
+    rule.insert(6000 - size)
+    assert rule.difference == 2 * 6000
+    assert rule.sample(256)
+    assert not rule.can_sample(256)
+
+
 class LimiterMachine(RuleBasedStateMachine):
     """A window of whole games, actors that obey `throttle` but not at once, a learner, and restarts."""
 
@@ -248,6 +306,19 @@ class LimiterMachine(RuleBasedStateMachine):
             again.rebase(sum(self.games))
         self.rule = again
 
+    @rule(samples_per_position=st.sampled_from([0.1, 0.7, 2.0, 8.0]), minimum=st.integers(1, 200))
+    def change_settings(self, samples_per_position: float, minimum: int) -> None:
+        again = RateLimiter(
+            samples_per_position=samples_per_position,
+            minimum=min(minimum, self.capacity - self.longest),
+            capacity=self.capacity,
+            rows_per_insert=self.longest,
+            rows_per_sample=self.batch,
+        )
+        again.restore(self.rule.state())
+        again.count_from_now(self.rule.samples_per_position, self.rule.minimum)
+        self.rule = again
+
     @invariant()
     def nobody_waits_for_ever(self) -> None:
         if hasattr(self, "rule"):
@@ -260,7 +331,7 @@ class LimiterMachine(RuleBasedStateMachine):
         if hasattr(self, "rule"):
             rule = self.rule
             assert rule.size == sum(self.games) <= self.capacity
-            excess = rule.sampled - (rule.inserted - rule.minimum) * rule.samples_per_position
+            excess = rule.sampled - rule.shift - (rule.inserted - rule.minimum) * rule.samples_per_position
             # One more if `sampled` was rounded up after a loss.
             assert excess <= max(rule.error_buffer, rule.minimum * rule.samples_per_position) + 1
 

@@ -62,7 +62,8 @@ inline bool is_most_shared(const RecordView& r, size_t t) {
 // outcome is a poor label of the position, and z becomes (1 - f) z + f q with
 // f = min(1, (gap - threshold) / width + 1/2).  Records hold no value of each action, so the played one's is that of
 // the next root, searched deeper than a child; a move that the search itself preferred is never a blunder, for there
-// the gap is what the deeper search found out.  Next to plies without a search nothing can be judged.
+// the gap is what the deeper search found out.  Next to plies without a search nothing can be judged, nor at the last
+// ply of a game that was resigned or cut off: its result is not what the move led to.
 inline void row_outcomes(const RecordView& r, Players players, const LabelOptions& o, float* out, size_t stride) {
   const float end = end_value(r, players, o);
   float z = end;
@@ -70,7 +71,8 @@ inline void row_outcomes(const RecordView& r, Players players, const LabelOption
     if (o.blunder_gap <= 0) continue;
     const bool is_last = t + 1 == r.actions.size();
     const bool has_policy = r.policy_offsets[t] != r.policy_offsets[t + 1];
-    if (!is_searched(r, t) || !has_policy || is_most_shared(r, t) || (!is_last && !is_searched(r, t + 1))) continue;
+    const bool is_judged = is_last ? r.ended_by == "rules" : is_searched(r, t + 1);
+    if (!is_searched(r, t) || !has_policy || is_most_shared(r, t) || !is_judged) continue;
     const float best = r.root_values[t];
     const float next = is_last ? end : for_first(r.root_values[t + 1], players[t + 1]);
     const float gap = best - for_first(next, players[t]);

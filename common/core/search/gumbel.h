@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "search/move_choice.h"
@@ -101,9 +100,11 @@ class Gumbel {
 
  private:
   const std::vector<int>& sequence() {
-    auto [entry, is_new] = sequences_.try_emplace({considered_, simulations_});
-    if (is_new) entry->second = considered_visits(considered_, simulations_);
-    return entry->second;
+    if (sequence_of_ != std::pair(considered_, simulations_)) {
+      sequence_of_ = {considered_, simulations_};
+      sequence_ = considered_visits(considered_, simulations_);
+    }
+    return sequence_;
   }
 
   // argmax of gumbel + logits + sigma(q) over the actions with just `visits` visits.
@@ -205,10 +206,11 @@ class Gumbel {
   SearchOptions options_;
   bool interior_puct_, proves_;
   std::int32_t considered_ = 1, simulations_ = 0;
-  std::vector<float> gumbel_;                                  // of the root's edges
-  std::map<std::pair<int, int>, std::vector<int>> sequences_;  // by considered actions and simulations
-  std::vector<float> prior_, policy_, improved_logits_;        // scratch
-  float mixed_value_ = 0;                                      // the same: of children that were not visited
+  std::vector<float> gumbel_;          // of the root's edges
+  std::pair<int, int> sequence_of_{};  // considered actions and simulations of `sequence_`
+  std::vector<int> sequence_;
+  std::vector<float> prior_, policy_, improved_logits_;  // scratch
+  float mixed_value_ = 0;                                // the same: of children that were not visited
 };
 
 }  // namespace shusaku

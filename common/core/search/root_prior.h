@@ -38,6 +38,7 @@ inline void mix_noise(const SearchOptions& o, Random random, std::vector<float>&
     noise.assign(prior.size(), double(o.dirichlet_alpha));
   double sum = 0;
   for (double& x : noise) sum += x = random.gamma(x);
+  if (!(sum > 0)) return;  // a small alpha: each sample was too small for a number
   const float epsilon = o.dirichlet_fraction;
   for (size_t i = 0; i < prior.size(); ++i) prior[i] = (1 - epsilon) * prior[i] + epsilon * float(noise[i] / sum);
 }

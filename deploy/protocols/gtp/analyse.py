@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from shusaku.actors.analysis.report import Limits, MoveReport, Report
 from shusaku.common._core import Position
 from shusaku.deploy.protocols.gtp.engine import Command, Engine, Thinking, colour_to_move, vertex
-from shusaku.deploy.protocols.gtp.game_state import PASS
 from shusaku.deploy.protocols.gtp.text import (
     SYNTAX_ERROR,
     CommandError,
@@ -160,7 +159,7 @@ def _genmove_analyze(line: Line) -> Command:
         colour, rest = colour_to_move(engine, words)
         options = parse_options(rest, colour)
         if engine.passes:
-            return f"\nplay {PASS}"
+            return f"\n{engine.generate(colour, prefix='play ')}"
         engine.place(colour)
         position = engine.analysis.position
         restrict_actions(position, options)

@@ -141,6 +141,8 @@ class Engine:
         """The search of a move, as the clock allows; the move is played when it has ended, if `plays`."""
         state = self.state
         if self.passes:
+            if plays:
+                state.play(colour, PASS)
             return prefix + PASS
         begin = time.monotonic()
         self.place(colour)
@@ -149,7 +151,7 @@ class Engine:
         ).aim if plays else float("inf")
         is_on_clock = seconds < float("inf")
         simulations = self.settings.simulations if not is_on_clock or self.settings.limits_clock else None
-        limits = Limits(simulations, seconds if is_on_clock else None, actions)
+        limits = Limits(simulations, seconds if is_on_clock else None, actions, full_report=show is not None)
 
         def finish(report: Report) -> str:
             best = next(move for move in report.moves if not actions or move.action in actions)

@@ -84,6 +84,9 @@ class GameState:
     def play(self, colour: int, vertex: str) -> None:
         """CommandError, and nothing changed, if the move is illegal."""
         before = self.position
+        if self.game.name == "othello" and before.is_terminal and vertex.lower() == PASS:
+            self._played.append((before, (colour, PASS)))  # other programs pass until two passes end the game
+            return
         try:
             self.position = self.turn_to(colour)
             action = self.parse_move(vertex)

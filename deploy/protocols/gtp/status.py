@@ -95,7 +95,7 @@ def _find_owners(engine: Engine) -> Owners:
     engine.place(position.to_play)
     analysis = engine.analysis
     # Besides the simulations that are kept, whose ownership was asked for another root.
-    analysis.start(Limits(simulations=analysis.report().simulations + OWNERSHIP_SIMULATIONS, to_the_end=True))
+    analysis.start(Limits(analysis.report().simulations + OWNERSHIP_SIMULATIONS, to_the_end=True, full_report=True))
     analysis.wait()
     ownership = analysis.report().ownership
     if ownership is None:

@@ -82,6 +82,7 @@ class UciEngine:
         self._thinking: Thinking | None = None
         self._position: Position | None = None
         self._search: _Search | None = None
+        self._over: tuple[Position, GoRequest] | None = None  # a `go` without moves whose answer is held
         self._is_new_game = False
         self._commands: dict[str, Callable[[Sequence[str]], None]] = {
             dialect.name: self._introduce, "isready": self._is_ready, "setoption": self._set_option,
@@ -172,14 +173,16 @@ class UciEngine:
         self._finish()  # the answer to the `go` before
         opened, thinking = self._ready()
         position = opened.game.start() if self._position is None else self._position.copy()
+        letters = self.dialect.letters
+        request, problems = read_go(words, letters[position.to_play], letters[1 - position.to_play])
         if position.is_terminal:
             with_moves = without_past(opened.game, position)
             if with_moves.is_terminal:
-                self._say_over(position)
+                self._over = position, request
+                if not (request.is_infinite or request.is_ponder):
+                    self._finish()
                 return
             position = with_moves
-        letters = self.dialect.letters
-        request, problems = read_go(words, letters[position.to_play], letters[1 - position.to_play])
         actions, illegal = _read_moves(position, request.moves)
         for problem in (*problems, *illegal):
             self._complain(problem)
@@ -195,6 +198,8 @@ class UciEngine:
                 self._thinking.ponder_hit(self._now())
             except Exception as error:
                 self._complain_of(error)  # the search has ended with it: its answer is due
+        elif self._over is not None and not self._over[1].is_infinite:
+            self._finish()
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -211,7 +216,10 @@ class UciEngine:
             self._say(line)
 
     def _finish(self) -> None:
-        """Ends the search if there is one, and answers it."""
+        """Ends the search if there is one, and answers it, or a `go` in a position without moves."""
+        if self._over is not None:
+            (position, _), self._over = self._over, None
+            self._say_over(position)
         if self._search is None or self._thinking is None:
             return
         position, is_game_move = self._search.position, not self._thinking.is_held
@@ -235,8 +243,8 @@ class UciEngine:
 
     def _best_move(self, report: Report, position: Position, best: MoveReport, is_game_move: bool) -> str:
         """The words behind `bestmove`; a search that was held until `stop` was no move of a game."""
-        texts, _ = play_variation(position, best.variation[:2])
-        return f"{texts[0]} ponder {texts[1]}" if len(texts) > 1 else texts[0]
+        texts, end = play_variation(position, best.variation[:2])
+        return f"{texts[0]} ponder {texts[1]}" if len(texts) > 1 and not end.is_terminal else texts[0]
 
     def _say_over(self, position: Position) -> None:
         """The answer to a `go` in a position without moves."""

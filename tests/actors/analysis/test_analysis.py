@@ -460,6 +460,17 @@ def test_gumbel_is_itself_with_a_fixed_number_only() -> None:
     analysis.close()
 
 
+def test_gumbel_leaves_a_full_report_to_the_tree() -> None:
+    game = Game("go", {"size": 5})
+    analysis = Analysis(game, [OwnerEvaluator(game)], GumbelConfig())
+    report = search(analysis, Limits(simulations=64, to_the_end=True, full_report=True))
+    check(report)
+    assert (report.ended, report.score) == ("simulations", pytest.approx(3))
+    assert report.ownership is not None
+    assert search(analysis, Limits(simulations=64, to_the_end=True)).ownership is None  # gumbel itself
+    analysis.close()
+
+
 @pytest.mark.parametrize("config", [MctsConfig(), PolicyOnlyConfig(), GumbelConfig()])
 def test_policies_without_a_shared_tree(config: SearchConfig) -> None:
     analysis = make("connect_four", search=config)

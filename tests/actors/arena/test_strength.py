@@ -412,6 +412,28 @@ def test_neither_batch_nor_threads_change_the_figures(
     assert measure(some, evaluators[:1], make_search(policy), (16, 64)) == first
 
 
+def test_the_network_alone_is_averaged_if_the_search_is() -> None:
+    """A network that sees columns differently then plays a position and its mirror image alike."""
+    games = [[0, 1, 5], [2, 2, 6, 0], [4, 1, 1, 0, 3], [6, 5, 6]]
+    game = Game("connect_four")
+    pairs = []
+    for moves in games:
+        for mirrored in (False, True):
+            position = game.start()
+            for move in moves:
+                position.play(6 - move if mirrored else move)
+            pairs.append(position)
+    some = StrengthSet(game, pairs, np.tile(np.array([1, 0, 0, 0, 0, 0, 0], np.int8), (len(pairs), 1)),
+                       np.zeros(len(pairs), np.intp), ("all",))
+    evaluate = PseudoRandomEvaluator(game, 8)
+    alone = policy_actions(some, [evaluate])
+    averaged = policy_actions(some, [evaluate], average_symmetries=True)
+    assert averaged[1::2].tolist() == [6 - action for action in averaged[::2]]
+    assert alone[1::2].tolist() != [6 - action for action in alone[::2]]
+    share = measure(some, [evaluate], PuctConfig(average_symmetries=True), ()).policy
+    assert share.optimal == np.mean(averaged == 0)
+
+
 def test_noise_and_temperature_are_off() -> None:
     explores = PuctConfig(noise=True, temperature=1.0, temperature_half_life=9.0, temperature_final=0.15, reuse=True,
                           c_puct=2.5)

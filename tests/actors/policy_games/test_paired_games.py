@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import msgpack
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -132,6 +133,22 @@ def test_a_round_that_was_stopped_is_played_again_with_the_same_games() -> None:
         other.restore(stopped.snapshot())
     with pytest.raises(ValueError, match="cannot be read"):
         other.restore(b"\x00")
+
+
+def test_a_round_after_a_new_beginning_is_gone_on_with() -> None:
+    """The beginning drew another seed, which no later process knows but by the snapshot."""
+    anew, _ = pairs_of()
+    anew.begin_anew(8)
+    anew.play(1)
+    snapshot = anew.snapshot()
+    again, _ = pairs_of()
+    again.restore(snapshot)
+    assert content(again.play(1)) == content(anew.play(1))
+    state = msgpack.unpackb(snapshot)
+    seed = state.pop("seed")
+    older, _ = pairs_of()
+    older.restore(msgpack.packb({**state, "rules": [*state["rules"], seed]}))
+    assert older.snapshot() == snapshot
 
 
 def test_the_opponent_of_each_round_is_drawn_anew() -> None:

@@ -134,6 +134,8 @@ def test_the_line_of_the_users_module_is_named_before_the_first_move():
     ({"from_move": lambda self, s, t: "x"}, "returned 'x'"),
     ({"from_move": lambda self, s, t: {}[t]}, "must raise ValueError where the text is no move"),
     ({"transposition_key": lambda self, s: "x"}, "must be a whole number, such as hash"),
+    ({"transposition_key": lambda self, s: 2.0}, "must be a whole number, such as hash"),
+    ({"transposition_key": lambda self, s: np.True_}, "must be a whole number, such as hash"),
 ])
 def test_the_end_and_the_words_are_checked_too(methods, words):
     def play_and_talk():

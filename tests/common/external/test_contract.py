@@ -19,6 +19,11 @@ def test_the_cores_games_keep_the_contract(name):
     assert (report.games, report.plies > 9) == (3, True)
 
 
+@pytest.mark.parametrize("handicap", [2, 3, 4])
+def test_go_with_a_handicap_keeps_it(handicap):
+    assert check_game(Game("go", {"size": 7, "handicap": handicap}), 8).violations == {}
+
+
 def check(cls, games=20):
     return check_game(python_game(cls), games, rules=load_game("python", {"entry": entry_of(cls)}).rules)
 
@@ -89,6 +94,18 @@ def test_what_is_broken_is_found_with_the_moves_that_lead_there(rule):
     assert rule in report.violations
     assert words in report.violations[rule]
     assert "start" in report.violations[rule] or "after the actions" in report.violations[rule]
+
+
+def test_a_parameter_of_that_name_excuses_no_game_of_a_user():
+    class Given(TicTacToe):
+        def __init__(self, handicap: int = 1) -> None:
+            pass
+
+        def start(self):
+            return Board((1, 1), 2)
+
+    report = check(Given)
+    assert "through symmetry 1" in report.violations["symmetries"]
 
 
 def test_a_move_that_is_read_as_another_is_found():

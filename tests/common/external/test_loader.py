@@ -169,6 +169,13 @@ def test_evaluation_keys_follow_the_observation_and_transposition_keys_the_futur
         assert (a.transposition_key == b.transposition_key) == transposes
 
 
+@pytest.mark.parametrize(("numpys", "same"), [(np.uint64(2), 2), (np.int64(-3), -3), (np.uint64(2**64 - 1), 2**64 - 1)])
+def test_a_transposition_key_may_be_a_number_of_numpy(numpys, same):
+    keys = [python_game(type("Keyed", (TicTacToe,), {"transposition_key": lambda self, s, key=key: key}))
+            .start().transposition_key for key in (numpys, same)]
+    assert keys[0] == keys[1]
+
+
 def test_positions_are_set_up_from_text():
     game = python_game(TicTacToe)
     position = game.position("XO./.X./...")

@@ -2,7 +2,7 @@
 
 import msgpack
 
-from shusaku.deploy.cluster.actor_totals import ActorTotals
+from shusaku.deploy.cluster.actor_totals import SILENT_SECONDS, ActorTotals
 from shusaku.replay.stream.control import ActorMetrics
 
 
@@ -27,6 +27,20 @@ def test_an_actor_that_vanishes_keeps_its_last_metrics() -> None:
     totals.update({0: heartbeat(0, searches=110)}, {})
     assert totals.total == {"searches": 160}
     assert list(totals.by_actor) == [0]
+
+
+def test_an_actor_that_was_scaled_down_is_not_shown_any_more_and_counts() -> None:
+    """Its last heartbeat stays in Redis until the next start."""
+    totals = ActorTotals()
+    totals.update({0: heartbeat(0, searches=100), 1: heartbeat(0, searches=50, resident_mb=300)}, {})
+    totals.update({0: heartbeat(0, searches=110), 1: heartbeat(0, 20.0, searches=50)}, {})
+    assert list(totals.by_actor) == [0, 1], "it may only be late"
+    totals.update({0: heartbeat(0, searches=120), 1: heartbeat(0, SILENT_SECONDS, searches=50)}, {})
+    assert list(totals.by_actor) == [0]
+    assert totals.total == {"searches": 170}
+    totals.update({0: heartbeat(0, searches=120), 1: heartbeat(1, searches=5)}, {})
+    assert list(totals.by_actor) == [0, 1], "there are as many again"
+    assert totals.total == {"searches": 175}
 
 
 def test_a_heartbeat_without_metrics_changes_nothing() -> None:
@@ -54,6 +68,20 @@ def test_games_go_on_counting_when_the_replay_lost_its_data() -> None:
     totals.update({}, {})
     totals.update({}, {"games": 5, "inserted": 40})
     assert (totals.accepted, totals.rows) == (1005, 9040)
+
+
+def test_games_go_on_counting_over_a_resume_whenever_the_replay_lost_its_data() -> None:
+    first = ActorTotals()
+    for counters in ({"games": 1000, "inserted": 9000}, {}, {"games": 5, "inserted": 40}):
+        first.update({}, counters)
+    second = ActorTotals(counted=first.counted, lost=first.lost)
+    assert (second.accepted, second.rows) == (1005, 9040), "before the replay was asked"
+    second.update({}, {"games": 7, "inserted": 60})
+    assert (second.accepted, second.rows) == (1007, 9060)
+    third = ActorTotals(counted=second.counted, lost=second.lost)
+    third.update({}, {"games": 0, "inserted": 0})  # it lost them while no driver ran
+    third.update({}, {"games": 2, "inserted": 10})
+    assert (third.accepted, third.rows) == (1009, 9070)
 
 
 def test_metrics_that_are_not_ours_are_ignored() -> None:

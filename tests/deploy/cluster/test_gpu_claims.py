@@ -29,9 +29,9 @@ def test_a_run_on_one_gpu_learns(start: Start) -> None:
 def test_a_gpu_that_fails_during_a_run_is_left(start: Start) -> None:
     """Its clients ask again, and the CPU answers them; the status says so, no process is replaced, no game is lost."""
     run = start(*SHARED, "inference.simulated_gpu_batches=300", "actors.count=2", **ONE_GPU)
-    state = run.until(lambda s: any("was left" in line for line in s["failures"]), 200, "the failure")
+    state = run.until(lambda s: any("was left" in line for line in s["status"]["troubles"]), 200, "the failure")
     assert "inference 0: the device failed and was left: the simulated GPU failed after 300 batches" in (
-        state["failures"])
+        state["status"]["troubles"])
     games, step = state["totals"]["games"], state["status"]["step"]
     state = run.until(lambda s: s["totals"]["games"] > games + 50 and s["status"]["step"] > step, 120, "games go on")
     started = {name: process["incarnation"] for name, process in state["processes"].items()}

@@ -111,15 +111,16 @@ def test_a_node_whose_clock_is_an_hour_ahead_is_named_and_plays_on(cluster: Clus
     run = ClusterProcess(tmp_path / "run", "actors.count=2", "replay.encryption=tls",
                          environment={**nodes.variables, "RAY_ADDRESS": nodes.address})
     try:
-        state = run.until(lambda s: s["alive_actors"] == 2 and "its clock is 3,600 s ahead" in str(s["failures"])
-                          and s["status"]["step"] > 20, 200, "the line")
-        assert sum("its clock" in line for line in state["failures"]) == 1
+        state = run.until(lambda s: s["alive_actors"] == 2 and s["status"]["step"] > 20
+                          and "its clock is 3,600 s ahead" in str(s["status"]["troubles"]), 200, "the line")
+        assert sum("its clock" in line for line in state["status"]["troubles"]) == 1
         assert "its clock is 3,600 s ahead" in " ".join(run.command("status").stdout.split())
         games = state["totals"]["games"]
         clock.jump(-24 * HOUR)
-        run.until(lambda s: s["totals"]["games"] > games + 50 and "86,400 s behind" in str(s["failures"]), 60, "games")
+        run.until(lambda s: s["totals"]["games"] > games + 50
+                  and "86,400 s behind" in str(s["status"]["troubles"]), 60, "games")
         clock.jump(0)
-        run.until(lambda s: "its clock" not in str(s["failures"]), 30, "the line to go")
+        run.until(lambda s: "its clock" not in str(s["status"]["troubles"]), 30, "the line to go")
         assert all(worker["incarnation"] == 0 for worker in run.status()["processes"].values())
         run.check_games()
     finally:

@@ -5,7 +5,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cluster_process import ClusterProcess, doubled
@@ -16,10 +18,14 @@ from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 from shusaku.deploy.cli.main import main
 from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.commands import backup as command
 from shusaku.deploy.commands.backup import backup, restore
 from shusaku.deploy.local.driver import LocalRun
+from shusaku.deploy.run.archive import ArchiveWriter
 from shusaku.deploy.run.learner_start import check_learner_start, load_learner_start
 from shusaku.deploy.run.run_directory import RunDirectory
+from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
+from shusaku.deploy.run.window_copy import WindowFacts
 from shusaku.learner.checkpoints import load_latest
 
 SMALL = [
@@ -90,6 +96,37 @@ def test_what_the_run_was_given_comes_with_it(tmp_path: Path) -> None:
     assert [(again / name).read_bytes() for name in given] == [(run / name).read_bytes() for name in given]
     assert [path.name for path in (again / "reinforce" / "pool").iterdir()] == ["00000001.safetensors"]
     check_learner_start(compose([*words, f"run.dir={again}"]))
+
+
+def test_no_file_names_what_came_after_the_copy_of_what_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver saves its progress every few seconds: that of a later moment would count games as lost."""
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    RunIdentity.of(run, "run-1").next_epoch(0)
+    progress = RunProgress(replay={"boot": "b", "games": 10, "stored": 10})
+    progress.save(run)
+
+    def copy_window(*_: object) -> WindowFacts:
+        replace(progress, replay={"boot": "b", "games": 30, "stored": 30}).save(run)
+        return WindowFacts(20, 20, 20, 1)
+
+    def copy(archive: ArchiveWriter, name: str, source: Path, length: int | None = None) -> str:
+        copied.append(name)
+        return really_copy(archive, name, source, length)
+
+    copied: list[str] = []
+    really_copy = ArchiveWriter.copy
+    found = SimpleNamespace(checkpoint=SimpleNamespace(facts={"local": None, "version": 1}, step=5))
+    monkeypatch.setattr(command, "_copy_checkpoint", lambda *_: found)
+    monkeypatch.setattr(command, "_copy_window", copy_window)
+    monkeypatch.setattr(ArchiveWriter, "copy", copy)
+    for name in ("gate.jsonl", "best.safetensors"):
+        (run / name).write_bytes(b"{}")
+    backup(str(tmp_path / "to"), compose([*SMALL, f"run.dir={run}"]), as_json=True)
+    assert RunProgress.load(tmp_path / "to").replay["games"] == 10
+    assert copied.index("gate.jsonl") < copied.index("best.safetensors"), "a decision never comes without its version"
 
 
 def test_what_is_refused_and_leaves_nothing(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ class Driver:
                              waiting=Waiting("rows before the first step", 10, 500, 25.0), losses={"policy": 1.5})
         self.released = 0.0
         self.is_silent = False
+        self.clock_error = self.late = 0.0
         self._lock = (directory / "lock").open("a+", encoding="utf-8")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._over = threading.Event()
@@ -50,8 +51,9 @@ class Driver:
 
     def _say(self) -> None:
         self.control.put_status(json.dumps({
-            "status": asdict(self.status), "time": time.time(), "desired_actors": self.desired,
+            "status": asdict(self.status), "time": time.time() + self.clock_error, "desired_actors": self.desired,
             "alive_actors": self.alive, "max_actors": MAX_ACTORS, "cpus_per_actor": 0.5, "epoch": 3,
+            "replay_time": self.control.server_time() - self.late,
         }).encode())
 
     def _run(self) -> None:
@@ -131,6 +133,27 @@ def test_a_number_that_cannot_be_is_refused(config: Config, driver: Driver, what
     assert str(error.value).startswith(text)
     time.sleep(0.1)
     assert driver.wishes == [], "and no request was sent"
+
+
+def test_the_driver_hears_that_it_was_the_user_who_set_the_number(config: Config, driver: Driver) -> None:
+    """Also if it is the present one, which ends actors.count=auto; until the next start."""
+    control = driver.control
+    control.set_actors(1, by_user=False)
+    assert not control.has_user_set_actors()
+    scale("1", config, as_json=True)
+    assert control.has_user_set_actors()
+    control.begin(4, capacity=1000, max_bytes=1 << 20, actors=1)
+    assert not control.has_user_set_actors()
+
+
+def test_a_run_on_finished_games_has_no_actors(config: Config, driver: Driver) -> None:
+    driver.control.set_actors(0)
+    while driver.alive:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    with pytest.raises(UsageError, match=r"scale 2: this run learns from finished games \(dataset\.records\)"):
+        scale("2", config, as_json=False)
+    assert driver.wishes == [0], "and no request was sent"
 
 
 def test_as_many_as_fit_is_no_mistake(config: Config, driver: Driver) -> None:
@@ -262,6 +285,19 @@ def test_a_driver_that_says_nothing(config: Config, driver: Driver, monkeypatch:
     connect(server_url(Path(config.run.dir) / "redis")).delete(RunKeys.of(driver.run_id).status)
     for said in refusals(config):
         assert "the run has not begun yet, or is over" in said
+
+
+@pytest.mark.parametrize("clock_error", [-100.0, 100.0])
+def test_the_clock_of_the_drivers_machine_does_not_matter(
+    config: Config, driver: Driver, clock_error: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.clock_error = clock_error
+    time.sleep(0.2)
+    assert status(config, as_json=True)["epoch"] == 3
+    driver.late = control_commands.STALE_SECONDS + 5
+    time.sleep(0.2)
+    for said in refusals(config):
+        assert "its driver has written no status for 20 s" in said
 
 
 def test_a_replay_server_that_is_gone(config: Config, server: EmbeddedServer, driver: Driver) -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import metadata
 from pathlib import Path
@@ -15,10 +15,13 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+import requests
+from aiohttp import ClientError
 from process_family import alive, all_below
+from ray.job_submission import JobStatus
 from ray_variables import environment_without_ray
 
-from shusaku.common.errors import UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.commands import submit
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -215,6 +218,65 @@ def test_a_question_to_a_run_goes_to_its_node_and_takes_its_wheel() -> None:
         "10.0.0.4", "exec shusaku stop run.dir=b", [])
     assert submit._job_of_run(client, submit.Submission("", metadata={"run.dir": "c"})) is None
     assert submit._job_of_run(client, submit.Submission("")) is jobs[3]
+
+
+class AwayDashboard:
+    """Of one job that goes on until it is stopped and its log was read; the first requests find no dashboard."""
+
+    def __init__(self, away: float, refusal: Exception) -> None:
+        self.away = {"tail": away, "info": away, "stop": away}
+        self.refusal, self.is_stopped, self.is_read = refusal, False, False
+
+    def _ask(self, what: str) -> None:
+        self.away[what] -= 1
+        if self.away[what] >= 0:
+            raise ClientError("starting") if what == "tail" else self.refusal
+
+    def submit_job(self, **_: object) -> str:
+        return "raysubmit_1"
+
+    async def tail_job_logs(self, _: str) -> AsyncIterator[str]:
+        self._ask("tail")
+        self.is_read = True
+        yield "a line\n"
+
+    def get_job_info(self, _: str) -> SimpleNamespace:
+        self._ask("info")
+        has_ended = self.is_stopped and self.is_read
+        return SimpleNamespace(status=JobStatus.STOPPED if has_ended else JobStatus.RUNNING)
+
+    def stop_job(self, _: str) -> None:
+        self._ask("stop")
+        self.is_stopped = True
+
+
+@pytest.mark.parametrize("refusal", [
+    requests.ConnectionError("no route"), RuntimeError("Request failed with status code 503"),
+])
+def test_a_dashboard_that_is_away_for_a_moment_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], refusal: Exception
+) -> None:
+    for name, seconds in (("AGAIN_S", 0.01), ("POLL_S", 0.01)):
+        monkeypatch.setattr(submit, name, seconds)
+    monkeypatch.setattr(submit.StopSignals, "should_stop", lambda _: True)  # and what Ctrl-C asked for is done
+    dashboard = AwayDashboard(3, refusal)
+    assert submit.submit(submit.Submission("http://a:1", "x"), dashboard) == 1
+    assert dashboard.is_stopped
+    said = capfd.readouterr()
+    assert said.out == "a line\n"
+    assert [line.partition(":")[2].split()[0] for line in said.err.splitlines()] == ["job", "stopping", "the"]
+
+
+def test_a_dashboard_that_stays_away_ends_the_waiting_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, seconds in (("AGAIN_S", 0.01), ("POLL_S", 0.01), ("PENDING_S", 0.05), ("AWAY_S", 0.3)):
+        monkeypatch.setattr(submit, name, seconds)
+    monkeypatch.setattr(submit.StopSignals, "should_stop", lambda _: True)
+    with pytest.raises(RunError, match="ray job stop --address http://a:1 raysubmit_1") as error:
+        submit.submit(submit.Submission("http://a:1"), AwayDashboard(float("inf"), requests.ConnectionError("gone")))
+    assert "\n" not in str(error.value)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 # --- on a cluster ----------------------------------------------------------------------------------------------------

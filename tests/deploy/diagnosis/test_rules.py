@@ -121,6 +121,21 @@ def test_one_sickness_is_one_finding(
     assert compose([*words, found[topic].setting]) != compose(words), "what is in force already helps nobody"
 
 
+@pytest.mark.parametrize("gap", [(0.6, 0.58), (0.18, 0.8)])
+def test_a_network_that_remembers_its_games_gets_no_advice_for_more_samples(
+    gap: tuple[float, float], tmp_path: Path
+) -> None:
+    """Whatever self-play's share: `fit` advises fewer of them."""
+    sick: dict[str, Any] = {"waiting": 0.8, "fit": fit_of(gap, (0.18, 0.58))}
+    found = advised(facts(tmp_path, "replay.samples_per_position=4", "actors.count=4", **sick))
+    assert {topic: finding.setting for topic, finding in found.items()} == {
+        "balance": "actors.count=auto", "fit": "replay.samples_per_position=2"}
+    assert compose(["actors.count=4", "actors.count=auto"]).actors.count == 0
+    run = facts(tmp_path, "replay.samples_per_position=4", "actors.count=0", **sick)
+    assert list(advised(run)) == ["fit"]
+    assert "more cores alone would help" in judge(run)[1].measured
+
+
 @pytest.mark.parametrize("seen", [100_000, 1_000_000, 6_000_000])
 def test_the_larger_window_is_about_twice_as_large(seen: int, tmp_path: Path) -> None:
     overrides = ["replay.samples_per_position=1", "replay.capacity=2000000"]

@@ -16,7 +16,7 @@ from shusaku.actors.analysis.shared_evaluator import SharedEvaluator
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.leaves import sample_leaves
 from shusaku.common._core import Game
-from shusaku.common.config.search import PuctConfig, SearchConfig
+from shusaku.common.config.search import GumbelConfig, MctsConfig, PuctConfig, SearchConfig
 from shusaku.common.messages import Evaluation, Leaves
 from shusaku.deploy.protocols import analyse
 from shusaku.deploy.protocols.analyse import AnalysisEngine
@@ -26,14 +26,29 @@ MOVES = ["e2e4", "e7e5", "g1f3", "b8c6", "f1b5"]
 MATE = ["f2f3", "e7e5", "g2g4", "d8h4"]
 
 
+class HeadsEvaluator(PseudoRandomEvaluator):
+    """On a board of Go all points are the player's, who leads by two."""
+
+    def __init__(self, game: Game, max_batch: int) -> None:
+        super().__init__(game, max_batch)
+        self._shape = game.observation_shape[1:] if game.name == "go" else None
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        found = super().__call__(leaves)
+        if self._shape is None:
+            return found
+        ownership, score = np.ones((len(leaves), *self._shape), np.float32), np.full(len(leaves), 2, np.float32)
+        return Evaluation(found.logits, found.values, found.version, {"ownership": ownership, "score": score})
+
+
 class Client:
     """An engine over three positions at once, and its answers."""
 
-    def __init__(self, name: str = "chess") -> None:
-        self.game = Game(name)
-        self.evaluate = SharedEvaluator([PseudoRandomEvaluator(self.game, 64)], 64)
+    def __init__(self, name: str = "chess", search: SearchConfig = SEARCH, **params: int) -> None:
+        self.game = Game(name, params)
+        self.evaluate = SharedEvaluator([HeadsEvaluator(self.game, 64)], 64)
         self.lines: list[str] = []
-        self.engine = AnalysisEngine(self.game, self.make, SEARCH, 16, 3, self.lines.append)
+        self.engine = AnalysisEngine(self.game, self.make, search, 16, 3, self.lines.append)
 
     def make(self, search: SearchConfig) -> Analysis:
         return Analysis(self.game, [self.evaluate], search, leaves=2)
@@ -120,6 +135,45 @@ def test_settings_of_the_search(client: Client) -> None:
     client.send(id="narrow", simulations=200, search={"c_puct": 0.01})
     moves = {answer["id"]: len(answer["moves"]) for answer in client.finish()}
     assert moves["wide"] > moves["narrow"]
+
+
+def test_a_network_that_was_searched_with_gumbel_tells_all_of_it() -> None:
+    client = Client("go", GumbelConfig(cache=1 << 8), size=5)
+    client.send(id="all", ownership=True, simulations=64)
+    client.send(id="wide", simulations=64, search={"c_puct": 100.0, "c_puct_log": 0.5})
+    client.send(id="narrow", simulations=64, search={"c_puct": 0.01})
+    answers = {answer["id"]: answer for answer in client.finish()}
+    client.engine.end()
+    assert np.shape(answers["all"]["ownership"]) == (5, 5)
+    assert answers["all"]["score"] is not None
+    assert all(move["variation_visits"][0] == move["visits"] for move in answers["all"]["moves"])
+    assert len(answers["wide"]["moves"]) > len(answers["narrow"]["moves"])
+
+
+def test_a_setting_that_the_search_does_not_read_is_refused() -> None:
+    client = Client("go", MctsConfig(), size=5)
+    client.send(id=1, search={"c_puct": 2.0})
+    (answer,) = client.finish()
+    client.engine.end()
+    assert (answer["field"], "does not read it" in answer["error"]) == ("search", True)
+
+
+def test_a_finished_game_is_reviewed_without_some_moves() -> None:
+    client = Client("go", size=5)
+    moves = ["c3", "d4", "pass", "pass"]
+    client.send(id="passes", moves=moves, plies="all", avoid=["pass"])
+    client.send(id="taken", moves=moves, plies="all", avoid=["c3"])
+    client.send(id="never", moves=moves, plies=[1, 2, 4], avoid=["c3"])
+    client.send(id="allow", moves=moves, plies=[0, 1], allow=["c3"])
+    answers = client.finish()
+    client.engine.end()
+    for name, avoided in (("passes", "pass"), ("taken", "c3")):
+        of_name = {answer["ply"]: answer for answer in answers if answer["id"] == name}
+        assert sorted(of_name) == [0, 1, 2, 3, 4]
+        assert all(avoided not in [move["move"] for move in answer["moves"]] for answer in of_name.values())
+        assert "result" in of_name[4]
+    errors = {answer["id"]: answer["field"] for answer in answers if "error" in answer}
+    assert errors == {"never": "avoid", "allow": "allow"}
 
 
 def test_requests_can_be_ended(client: Client) -> None:

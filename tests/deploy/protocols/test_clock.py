@@ -164,3 +164,12 @@ def test_a_cushion_is_kept_where_a_late_answer_loses() -> None:
         late = 0.1 if move % 8 == 0 else 0.002
         clock = clock.spend(plan_move(clock, 10, 0.05).limit + late)
         assert clock.left > 0, move
+
+
+@pytest.mark.parametrize("clock", [Clock(), Clock.absolute(600), Clock.canadian(600, 300, 10)])
+def test_stones_are_of_canadian_overtime_if_no_byo_yomi_was_agreed_on(clock: Clock) -> None:
+    shown = clock.show_left(300, 10)
+    assert (shown.main_seconds, shown.left, shown.moves_in_period) == (0, 300, 10)
+    after = shown.spend(20).show_left(280, 9)
+    assert (after.left, after.moves_in_period) == (280, 9)
+    assert Clock.byo_yomi(600, 30, 5).show_left(30, 3).left == 90

@@ -296,3 +296,18 @@ def test_time_is_linear_in_the_text(part: str) -> None:
         read_records(part * repeats, "x.sgf")
         times.append(time.process_time() - begin)
     assert times[1] < 40 * times[0] + 0.5
+
+
+def test_comments_of_all_nodes_before_the_first_move_are_kept() -> None:
+    record = read_one("(;GM[1]SZ[9]C[of the game];AB[cc][gg]C[the stones];C[];W[ee]C[a move];C[behind it];B[dd])")
+    assert record.comment == "of the game\nthe stones"
+    assert [move.comment for move in record.moves] == ["a move\nbehind it", ""]
+    assert read_one("(;GM[1]SZ[9]B[ee]C[of the move])").comment == ""
+
+
+def test_an_engine_that_did_not_answer_lost_on_time() -> None:
+    replay = Replay("go", {"size": 9})
+    replay.play("e5")
+    text = write_records([replay.finish(outcome=1, ended_by="timeout")], "x.sgf")
+    assert "RE[B+T]" in text
+    assert read_one(text).ended_by == "time"

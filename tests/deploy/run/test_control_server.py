@@ -13,9 +13,13 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from shusaku.common._core import Game
+from shusaku.common.config.schema import Config
 from shusaku.deploy.run import control_server
 from shusaku.deploy.run.control_client import ControlClient, ControlUnavailable
 from shusaku.deploy.run.control_server import ControlServer
+from shusaku.deploy.run.run_status import StatusBuilder, status_tree
+from shusaku.deploy.run.run_view import RunView
 
 
 def tree(**changes: Any) -> dict[str, Any]:
@@ -82,6 +86,25 @@ def test_a_disk_that_may_become_full_is_a_trouble_and_no_failure(run: Run) -> No
     run.server.publish(tree(status={"step": 7, "troubles": ["the disk"], "activity": "playing"}), {})
     code, health = run.health()
     assert (code, health["troubles"]) == (200, ["the disk"])
+
+
+@pytest.mark.parametrize(("is_answering", "failures"), [(1, []), (0, ["replay: no answer; finished games wait"])])
+def test_of_all_troubles_the_replay_server_s_alone_is_a_failure(
+    run: Run, is_answering: int, failures: list[str]
+) -> None:
+    """A tracker, a clock or a long step makes no run unhealthy that learns."""
+    troubles = ("run.trackers=wandb: OSError: away; it is tried again", "replay: self_play 0 waits for it, 6 s",
+                "learner 0: making a step for 31 s, it is the first", "node a: its clock is 6 s ahead of the driver's")
+    config = Config()
+    view = RunView(
+        seconds=1.0, activity="playing", version=1, games=1, rows=1, totals={}, report=None, faults={}, quarantined=0,
+        strength=(), runtimes=(), troubles=("replay: no answer; finished games wait",) * (not is_answering) + troubles)
+    status = StatusBuilder(config, Game("tic_tac_toe"), run.directory).build(view)
+    published = status_tree(view, status, {"roles": {"replay": {"alive": is_answering, "desired": 1}}})
+    assert published["failures"] == failures
+    assert set(troubles) <= set(published["status"]["troubles"])
+    run.server.publish(published, {})
+    assert run.health()[0] == (200 if is_answering else 503)
 
 
 def test_a_worker_that_has_not_started_yet_is_no_failure(run: Run) -> None:
@@ -165,6 +188,18 @@ def test_a_directory_that_takes_no_file_costs_one_line(tmp_path: Path) -> None:
     assert "control.json" in run.lines[0]
     assert run.health()[0] == 200
     run.server.close()
+
+
+def test_a_driver_of_another_machine_is_not_asked(run: Run) -> None:
+    """Its port may be a stranger's here, and the request has the token."""
+    file = run.directory / "control.json"
+    content = json.loads(file.read_text())
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        stranger.settimeout(0.2)
+        file.write_text(json.dumps({**content, "port": stranger.getsockname()[1], "host": "another"}))
+        assert ControlClient.of(run.directory) is None
+        with pytest.raises(TimeoutError):
+            stranger.accept()
 
 
 def test_a_client_that_says_nothing_holds_no_other_one_up(run: Run) -> None:

@@ -1,14 +1,18 @@
 """Which version self-play uses: candidates, decisions, and what a restart goes on with."""
 
+import errno
 import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from shusaku.actors.arena.gate import GateResult
 from shusaku.actors.arena.rating_log import read_meetings
 from shusaku.common.config.schema import Config, GateConfig
 from shusaku.common.messages import Weights
+from shusaku.common.network.weights import load_weights
+from shusaku.deploy.run import gatekeeper
 from shusaku.deploy.run.gatekeeper import BEST, Gatekeeper
 
 
@@ -111,3 +115,35 @@ def test_a_damaged_best_version_is_replaced(tmp_path: Path) -> None:
     run.keeper.offer(weights(2, 50))
     assert run.best == 2
     assert any("the newest version takes its place" in line for line in run.lines)
+
+
+@pytest.mark.parametrize("refused", ["save_weights", "append_json_line"])
+def test_what_a_full_disk_refused_is_written_later_the_best_version_before_its_decision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    run = Run(tmp_path)
+    for version, step in ((1, 0), (2, 100)):
+        run.keeper.offer(weights(version, step))
+    assert run.playing() == (1, 2)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(gatekeeper, "RETRY_SECONDS", 0.0)
+        disk.setattr(gatekeeper, refused, refuse)
+        run.keeper.conclude(result(2, 1, passed=True))
+        assert (run.best, run.playing()) == (2, None)
+        assert len(run.keeper.troubles.lines) == 1
+        assert not (tmp_path / "gate.jsonl").exists()
+    run.keeper.next_match()
+    assert not (tmp_path / "gate.jsonl").exists(), "the disk is not tried in every round"
+    monkeypatch.setattr(gatekeeper, "RETRY_SECONDS", 0.0)
+    assert run.playing() is None
+    assert run.keeper.troubles.lines == ()
+    assert load_weights(tmp_path / BEST).version == 2
+    run.playing()
+    meeting, = read_meetings(tmp_path)
+    assert meeting.first == "version 2"
+    run.restart()
+    assert run.best == 2

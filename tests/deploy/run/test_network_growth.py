@@ -19,13 +19,15 @@ from shusaku.common.network.targets import make_targets
 from shusaku.common.network.weights import load_weights, network_config
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.local.driver import run as run_local
+from shusaku.deploy.run import network_growth
 from shusaku.deploy.run.chosen_weights import find_weights
+from shusaku.deploy.run.healing import heal_weights
 from shusaku.deploy.run.network_growth import grow_checkpoint
 from shusaku.deploy.run.network_stages import seconds_to_growth, settle_network
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunProgress
 from shusaku.deploy.run.saved_config import read_config
-from shusaku.learner.checkpoints import kept_steps, load_latest, network_of
+from shusaku.learner.checkpoints import kept_steps, load_latest, network_of, write_checkpoint
 
 SMALL = [
     "game=tic_tac_toe", "network.filters=8", "network.blocks=1", "strength.enabled=false", "rater.enabled=false",
@@ -109,6 +111,41 @@ def test_the_larger_network_answers_as_the_smaller_one(tmp_path: Path) -> None:
     assert after.checkpoint.tensors["optimizer"] == {}
     grow_checkpoint(directory, larger, game, lines.append)
     assert len(lines) == 1, "it has grown already"
+
+
+def test_weights_that_an_interrupted_growth_has_left_are_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, game = tmp_path / "run", Game("tic_tac_toe")
+    run(directory, "run.minutes=0.02")
+    config = compose([*SMALL, f"run.dir={directory}", "run.grow=[0.01:12x3]"])
+    larger = replace(config, network=replace(config.network, filters=12, blocks=3))
+    found = load_latest(directory / "checkpoints")
+    assert found is not None
+    learner = {**found.checkpoint.facts["learner"], "int8_error/policy": 1.0, "int8_error/value": 1.0}
+    facts = {**found.checkpoint.facts, "learner": learner}
+    write_checkpoint(directory / "checkpoints", replace(found.checkpoint, facts=facts))
+    lines: list[str] = []
+    heal_weights(directory, game, config.network, lines.append)
+    assert lines == []
+
+    def refuse(path: Path, weights: Weights) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(network_growth, "save_weights", refuse)
+    with pytest.raises(OSError, match="No space"):
+        grow_checkpoint(directory, larger, game, lines.append)
+    path = directory / "weights.safetensors"
+    assert size(network_config(load_weights(path))) == (8, 1)
+    for _ in range(2):
+        step = heal_weights(directory, game, larger.network, lines.append)
+        assert lines == [f"{path}: the newest checkpoint has another network; it is written anew from the checkpoint "
+                         f"of step {step:,}"]
+    assert size(network_config(load_weights(path))) == (12, 3)
+    assert size(network_config(load_weights(directory / "weights_first.safetensors"))) == (8, 1)
+    grown = load_latest(directory / "checkpoints")
+    assert grown is not None
+    assert not [name for name in grown.checkpoint.facts["learner"] if name.startswith("int8_error")]
 
 
 def average(directory: Path, config: Any) -> Weights:

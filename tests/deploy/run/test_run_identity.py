@@ -67,6 +67,13 @@ def test_a_damaged_file_that_nothing_else_tells_is_named(tmp_path: Path) -> None
 
 def test_progress_comes_back(tmp_path: Path) -> None:
     assert RunProgress.load(tmp_path) == RunProgress()
-    progress = RunProgress(61.5, 3, [(0.0, 0.4), (60.0, 0.7)], 2, resign_value=-0.75)
+    progress = RunProgress(61.5, 3, [(0.0, 0.4), (60.0, 0.7)], 2, resign_value=-0.75,
+                           counted={"games": 5, "inserted": 40}, lost_counts={"games": 1000, "inserted": 9000})
     progress.save(tmp_path)
     assert RunProgress.load(tmp_path) == progress
+
+
+@pytest.mark.parametrize("counted", [[1], {"games": "many"}, {"games": None}, 3])
+def test_counts_that_are_none_are_damage(counted: object) -> None:
+    with pytest.raises(DamagedFileError):
+        RunProgress.of({"seconds": 1.0, "strength": [], "counted": counted})

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from external_fixtures import Takeaway, TicTacToe, entry_of, python_game
 from studio_fixtures import make_engine, make_table, settle
 
 from shusaku.actors.analysis.analysis import Limits
@@ -193,6 +194,41 @@ def test_a_game_of_a_file_is_saved_with_all_that_the_file_said(table: Table) -> 
     table.play(1)
     changed = table.record()
     assert (changed.players, changed.ended_by, changed.comment, len(changed)) == (("Ann", "Bob"), "", "", 4)
+
+
+def test_a_start_that_looks_usual_to_the_network_is_kept() -> None:
+    table = make_table(Game("chess", {"planes": "small"}))
+    try:
+        table.change(Settings(16, 1, analyse=False))
+        black_first = table.game.start().text.replace(" w ", " b ")
+        table.new((HUMAN, HUMAN), black_first)
+        assert table.position.evaluation_key == table.game.start().evaluation_key
+        assert table.record().start == black_first
+        table.new((HUMAN, HUMAN), table.game.start().text)
+        assert table.record().start == ""
+    finally:
+        table.close()
+
+
+def test_games_of_the_user_are_set_up_and_opened_again() -> None:
+    table = make_table(python_game(TicTacToe))
+    try:
+        table.change(Settings(16, 1, analyse=False))
+        for text in ("", "XO./.X./..."):
+            table.new((HUMAN, HUMAN), text)
+            table.play(8)
+            record = table.record()
+            assert (record.start, len(record)) == (text, 1)
+            table.open(record)
+            assert (table.record(), table.state()["moves"]) == (record, ["c1"])
+        with pytest.raises(TableError, match="no board of nine"):
+            table.new((HUMAN, ENGINE), "0,1")
+        assert (table.record(), table.sides) == (record, [HUMAN, HUMAN])
+        other = replace(record, params={"entry": entry_of(Takeaway), "pile": 9})
+        with pytest.raises(TableError, match=r"game of python .*:Takeaway; these weights play python .*:TicTacToe"):
+            table.open(other)
+    finally:
+        table.close()
 
 
 @pytest.mark.parametrize("change", [lambda table: table.resign(), lambda table: table.undo()])

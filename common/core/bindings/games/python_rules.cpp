@@ -347,9 +347,12 @@ std::optional<std::uint64_t> PythonGame::transposition_key(const ExternalState& 
   if (ask_.transposition_key.is_none()) return std::nullopt;
   PythonCall call(mutex_);
   const nb::object answer = ask(ask_.transposition_key, "transposition_key", "(state)", value_of(state));
-  if (!PyLong_Check(answer.ptr()))
+  const nb::object number = nb::steal(PyNumber_Index(answer.ptr()));
+  if (!number.is_valid()) {
+    PyErr_Clear();
     fail("transposition_key(state)", "returned " + shown(answer) + ": must be a whole number, such as hash(...)");
-  return mix64(PyLong_AsUnsignedLongLongMask(answer.ptr()));
+  }
+  return mix64(PyLong_AsUnsignedLongLongMask(number.ptr()));
 }
 
 std::string PythonGame::to_move(const ExternalState& state, Action action) const {

@@ -53,6 +53,19 @@ def test_every_option_grows_the_golden_tree(name, simulations, option):
         np.testing.assert_array_equal(result.prior, rule.raw_prior)  # as the network said it
 
 
+def test_noise_too_small_for_a_number_changes_nothing():
+    """Of a forced move a Dirichlet sample is its gamma sample divided by itself, which is 0 for a small alpha."""
+    game = Game("tic_tac_toe")
+    position = game.start()
+    for move in (0, 1, 2, 4, 3, 5, 7, 6):
+        position.play(move)
+    (only,) = position.legal_actions
+    config = PuctConfig(simulations=4, noise=True, dirichlet_alpha=0.001, cache=0)
+    for result in search_all(game, [position] * 20, config, range(20)):
+        assert (result.action, result.visits.tolist()) == (only, [4])
+        assert result.prior.tolist() == [1]
+
+
 def test_the_root_temperature_falls_with_its_half_life():
     game = Game("connect_four")
     position = game.start()

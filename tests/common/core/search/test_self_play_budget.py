@@ -181,6 +181,22 @@ def test_a_draw_by_the_limit_of_plies_says_nothing_of_resigning():
     assert batch.counters()["played_on"] == ends.count("rules")
 
 
+def test_a_game_without_a_search_says_nothing_of_resigning():
+    """Its players seem to have seen nothing but wins."""
+    game = Game("tic_tac_toe")
+    self_play = SelfPlayConfig(resign_errors=0.1, never_resign_share=1.0, policy_plies=3)
+    search = PuctConfig(simulations=4, noise=False, cache=0)
+    batch = GameBatch(game, search_options(search, symmetries=False), SLOTS, 3, self_play_options(self_play))
+    batch.begin_with_resign_value(-0.8)
+    evaluate, searched = PseudoRandomEvaluator(game, SLOTS), []
+    while len(searched) < 90:
+        answer = evaluate(Leaves(*batch.select(0)))
+        batch.expand_and_backup(answer.logits, answer.values, 0)
+        searched += [bool(np.any(g["kind"] != RowKind.OPENING)) for g in batch.take_finished()]
+    assert 0 < searched.count(False) < 60
+    assert batch.counters()["played_on"] == searched.count(True)
+
+
 def test_a_threshold_of_before_is_in_use_until_enough_games_were_played_to_the_end():
     game = Game("othello", {"size": 6})
     options = search_options(OTHELLO, symmetries=True)

@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 from gtp_client import GtpClient
 
+from shusaku.actors.analysis.analysis import Analysis, Limits
+from shusaku.actors.analysis.fixed_search import FixedSearch
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game
-from shusaku.common.config.search import PuctConfig
+from shusaku.common.config.search import GumbelConfig, PuctConfig
+from shusaku.common.messages import Evaluation, Leaves
 from shusaku.common.search import search_positions
+from shusaku.deploy.protocols.gtp import status
 from shusaku.deploy.protocols.gtp.engine import Settings
 from shusaku.deploy.protocols.gtp.raw_network import evaluate_positions
 
@@ -139,6 +143,41 @@ def test_genmove_analyze(go: GtpClient, command: str) -> None:
     assert move
     assert go.ask("move_history") == f"black {move[1]}"
     assert moves_of(lines[-1])[0]["move"] == move[1]
+
+
+class HeadsEvaluator(PseudoRandomEvaluator):
+    """All points are the player's, who leads by two, on a board of 5x5."""
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        found = super().__call__(leaves)
+        heads = {"ownership": np.ones((len(leaves), 5, 5), np.float32), "score": np.full(len(leaves), 2, np.float32)}
+        return Evaluation(found.logits, found.values, found.version, heads)
+
+
+def test_gumbel_tells_owners_and_score_and_plays_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = GtpClient(settings=Settings(simulations=40), size=5)
+    engine = client.engine
+    engine._make_analysis = lambda game: Analysis(game, [HeadsEvaluator(game, 16)], GumbelConfig(simulations=40))
+    engine._analysis = engine._make_analysis(client.game)
+    fixed: list[bool] = []
+    made = Analysis._make_fixed
+
+    def record(analysis: Analysis, limits: Limits) -> FixedSearch | None:
+        fixed.append((search := made(analysis, limits)) is not None)
+        return search
+
+    monkeypatch.setattr(Analysis, "_make_fixed", record)
+    monkeypatch.setattr(status, "play_out", lambda *_: pytest.fail("the ownership head was not asked"))
+    answer = client.raw("kata-genmove_analyze b 1 ownership true rootInfo true pvVisits true")
+    assert "ownership" in answer
+    assert "scoreLead" in answer
+    for move in moves_of(answer.split("\n")[-3]):
+        assert len(move["pv"].split()) == len(move["pvVisits"].split())
+    assert len(client.ask("final_status_list alive").split()) + len(client.ask("final_status_list dead").split()) == 1
+    client.ask("genmove w")
+    assert fixed == [False, False, True]
+    assert not [line for line in client.logged if "ownership" in line]
+    client.engine.close()
 
 
 def test_stop_ends_the_search_for_a_move() -> None:

@@ -7,6 +7,7 @@ import pytest
 from gtp_client import GtpClient
 
 from shusaku.common._core import Game
+from shusaku.deploy.protocols.gtp.engine import Settings
 from shusaku.deploy.protocols.gtp.game_state import GameState, playable_komi
 from shusaku.deploy.protocols.gtp.text import BLACK, WHITE, CommandError
 
@@ -44,6 +45,24 @@ def test_othello_refuses_a_pass_that_is_not_forced() -> None:
     assert client.refuse("play b pass") == "illegal move"
     assert client.refuse("play w pass") == "illegal move"
     assert client.refuse("play b A1") == "illegal move"
+
+
+def test_othello_takes_the_passes_that_end_a_finished_game() -> None:
+    client = GtpClient("othello", settings=Settings(simulations=2))
+    while not over(client):
+        client.ask(f"genmove {client.ask('gogui-rules_side_to_move')}")
+    board = client.ask("showboard")
+    assert client.ask("genmove b") == "pass"
+    client.ask("play w pass")
+    assert client.ask("is_legal b pass") == "1"
+    assert client.refuse("play b A1") == "illegal move"
+    assert client.ask("showboard") == board
+    assert client.ask("move_history").splitlines()[:2] == ["white pass", "black pass"]
+    client.ask("undo")
+    client.ask("undo")
+    assert over(client)
+    client.ask("undo")
+    assert not over(client)
 
 
 def test_hex_alternates() -> None:
@@ -138,3 +157,28 @@ def test_loadsgf(tmp_path: Path) -> None:
     for name in (file, tmp_path / "missing.sgf", tmp_path):
         assert client.refuse(f"loadsgf {name}") == "cannot load file"
     assert client.ask("showboard") == before
+
+
+@pytest.mark.parametrize(("stones", "move", "bonus"), [
+    ("AB[gc][cg]", "W[ee]", 2), ("AB[gc]", "W[ee]", 0), ("AB[gc][cg]AW[aa]", "W[ee]", 0), ("AB[gc][cg]", "B[ee]", 0),
+])
+def test_loadsgf_counts_the_handicap(tmp_path: Path, stones: str, move: str, bonus: int) -> None:
+    file = tmp_path / "game.sgf"
+    file.write_text(f"(;GM[1]SZ[9]KM[0.5]{stones};{move})", encoding="utf-8")
+    client = GtpClient()
+    client.ask("kata-set-rules chinese-ogs")
+    client.ask(f"loadsgf {file}")
+    assert client.engine.state.handicap == bonus
+    assert client.engine.state.game.params["komi"] == 0.5 + bonus
+    assert client.ask("move_history").endswith("E5")
+    client.ask("clear_board")
+    assert client.engine.state.game.params["komi"] == 0.5
+
+
+def test_loadsgf_keeps_the_komi_where_the_file_says_none(tmp_path: Path) -> None:
+    file = tmp_path / "game.sgf"
+    file.write_text("(;GM[1]SZ[9];B[ee])", encoding="utf-8")
+    client = GtpClient()
+    client.ask("komi 5.5")
+    client.ask(f"loadsgf {file}")
+    assert client.ask("get_komi") == "5.5"

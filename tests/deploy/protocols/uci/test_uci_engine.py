@@ -9,6 +9,7 @@ import chess
 import pytest
 from engine_client import EngineClient, uci_engine, well_formed
 
+from shusaku.actors.analysis.report import MoveReport, Report
 from shusaku.common.config.schema import EngineConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Evaluation, Leaves
@@ -203,6 +204,50 @@ def test_a_position_during_a_search_is_for_the_next_one(client: EngineClient) ->
 def test_a_position_without_moves(client: EngineClient, fen: str, score: str) -> None:
     client.send(f"position fen {fen}", "go wtime 100 btime 100")
     assert client.heard[-2:] == [f"info depth 0 score {score}", "bestmove (none)"]
+
+
+MATED = "position startpos moves f2f3 e7e5 g2g4 d8h4"
+
+
+@pytest.mark.parametrize(("go", "end"), [
+    ("go infinite", "stop"), ("go ponder wtime 100 btime 100", "stop"), ("go ponder wtime 100 btime 100", "ponderhit"),
+    ("go ponder infinite", "stop"), ("go ponder", "ucinewgame"),
+])
+def test_the_answer_to_a_finished_game_waits_as_others_do(client: EngineClient, go: str, end: str) -> None:
+    client.send(MATED, go)
+    client.ask("isready", "readyok")
+    if "infinite" in go:
+        client.send("ponderhit")
+    assert client.count("bestmove") == 0
+    client.send(end, "ponderhit", "stop")
+    assert client.heard[-2:] == ["info depth 0 score mate 0", "bestmove (none)"]
+    assert client.count("bestmove") == 1
+
+
+def test_the_next_go_answers_the_one_of_a_finished_game(client: EngineClient) -> None:
+    client.send(MATED, "go ponder", "position startpos", "go infinite")
+    assert [line for line in client.heard if line.startswith("bestmove")] == ["bestmove (none)"]
+
+
+def test_the_end_answers_the_go_of_a_finished_game() -> None:
+    client = EngineClient(uci_engine)
+    client.send(MATED, "go infinite")
+    client.close()
+    assert client.heard[-1] == "bestmove (none)"
+
+
+def test_there_is_nothing_to_ponder_on_behind_the_last_move(client: EngineClient) -> None:
+    client.send("position startpos moves f2f3 e7e5")
+    position = client.engine._position
+    white = position.from_move("g2g4")
+    mated = position.copy()
+    mated.play(white)
+    moves = {text: MoveReport(white, "g2g4", 1, 0.5, 0.0, -1.0, (white, mated.from_move(text)))
+             for text in ("d8h4", "b8c6")}
+    report = Report(1, 0.1, 0.0, tuple(moves.values()), None, None, "")
+    best = {text: client.engine._best_move(report, position, move, True)
+            for text, move in moves.items()}
+    assert best == {"d8h4": "g2g4", "b8c6": "g2g4 ponder b8c6"}
 
 
 def test_errors_are_told(client: EngineClient) -> None:

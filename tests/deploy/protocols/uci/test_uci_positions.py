@@ -49,6 +49,34 @@ def test_a_game_goes_on_after_a_draw_that_nobody_claimed() -> None:
     assert position.text.startswith("3k4/8/8/8/8/4R3/8/4K3 b")
 
 
+def test_a_game_goes_on_after_a_win_that_nobody_declared() -> None:
+    game, board = Game("shogi"), cshogi.Board()
+    sfen = "+P+P+P+P+P4/+P+P+P+P+P4/4K4/9/9/9/9/9/8k b 2R2B 1"
+    board.set_sfen(sfen)
+    moves = []
+    for move, is_over in (("5c4c", False), ("1i1h", True), ("4c5c", False)):  # black may declare at each turn
+        moves.append(move)
+        board.push_usi(move)
+        position = read_position(game, ["sfen", *sfen.split(), "moves", *moves], "sfen")
+        assert position.text.split()[:3] == board.sfen().split()[:3]
+        assert position.is_terminal == is_over
+    with pytest.raises(ValueError, match="illegal move '5c5h'"):
+        read_position(game, ["sfen", *sfen.split(), "moves", "5c5h"], "sfen")
+    mated = "4k4/4G4/4P4/9/9/9/9/9/4K4 w - 1"
+    with pytest.raises(ValueError, match="the game is over"):
+        read_position(game, ["sfen", *mated.split(), "moves", "5a4a"], "sfen")
+
+
+def test_a_shogi_game_that_is_longer_than_ours_is_searched() -> None:
+    game, sfen = Game("shogi"), "4k4/9/9/9/9/9/9/9/4K4 b G 600"
+    with pytest.raises(ValueError, match="600"):
+        game.position(sfen)
+    position = read_position(game, ["sfen", *sfen.split(), "moves", "G*5b"], "sfen")
+    assert position.text == "4k4/4G4/9/9/9/9/9/9/4K4 w - 2"
+    with pytest.raises(ValueError, match="3 rows"):
+        read_position(game, ["sfen", "4k4/9/9", "b", "G", "600"], "sfen")
+
+
 @pytest.mark.parametrize(("words", "what"), [
     ("", "say `position startpos"), ("endpos", "say `position startpos"), ("fen 8/8", "FEN"),
     ("fen", "FEN"), ("startpos moves e2e5", "illegal move|no move of this game"), ("startpos e2e4", "say `position"),

@@ -94,6 +94,16 @@ def test_without_a_legal_move_it_resigns(client: EngineClient) -> None:
     assert client.heard == ["bestmove resign"]
 
 
+@pytest.mark.parametrize(("sfen", "answer"), [
+    (ENTERED, "bestmove win"), ("4k4/4G4/4P4/9/9/9/9/9/4K4 w - 1", "bestmove resign"),
+])
+def test_nothing_is_claimed_in_the_time_of_the_opponent(client: EngineClient, sfen: str, answer: str) -> None:
+    client.send(f"position sfen {sfen}", "go ponder btime 1000 wtime 1000")
+    assert client.heard == []
+    client.send("ponderhit", "ponderhit", "stop")
+    assert client.heard == [answer]
+
+
 def test_a_perpetual_check_is_no_declaration(client: EngineClient) -> None:
     """White may not give check a fourth time: our rules end the game there, but black has nothing to declare."""
     client.send("position sfen 4k4/9/9/9/9/9/9/r8/4K4 b - 1 moves 5i6i 9h9i 6i5h 9i9h 5h6i 9h9i 6i5h 9i9h 5h6i 9h9i "
