@@ -111,10 +111,10 @@ class RunProgress:
         try:
             strength = [(float(s), float(v)) for s, v in content["strength"]]
             counted = ("measurements", "restarts", "evaluations", "lost_games")
-            by_name = {name: {str(key): int(value) for key, value in content.get(name, {}).items()}
-                       for name in ("counted", "lost_counts")}
             return cls(seconds=float(content["seconds"]), strength=strength, replay=dict(content.get("replay", {})),
-                       resign_value=float(content.get("resign_value", NEVER_RESIGN)), **by_name,
+                       counted=_numbers(content.get("counted", {})),
+                       lost_counts=_numbers(content.get("lost_counts", {})),
+                       resign_value=float(content.get("resign_value", NEVER_RESIGN)),
                        **{name: int(content.get(name, 0)) for name in counted})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedFileError(str(error)) from None
@@ -122,6 +122,10 @@ class RunProgress:
     def save(self, directory: Path) -> None:
         """Writes progress.json; OSError if the disk refuses."""
         write_checked_json(directory / "progress.json", asdict(self))
+
+
+def _numbers(content: dict[str, Any]) -> dict[str, int]:
+    return {name: int(value) for name, value in content.items()}
 
 
 def _terms(directory: Path) -> list[tuple[str, int, str]]:
