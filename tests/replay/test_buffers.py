@@ -544,7 +544,7 @@ def test_test_games_are_never_sampled_but_peeked_at(
             game, [record for record in records if is_test_game(record.game_id, 0.3)])
 
 
-def tests_in_window(buffer: ReplayBuffer, records: list[GameRecord], shares: list[float]) -> int:
+def rows_of_tests(buffer: ReplayBuffer, records: list[GameRecord], shares: list[float]) -> int:
     """Rows of the games in the window that are tests if each game falls under its share."""
     newest = list(zip(records, shares, strict=True))[len(records) - buffer.stats().games :]
     return sum(record.num_rows for record, share in newest if is_test_game(record.game_id, share))
@@ -560,22 +560,22 @@ def test_a_larger_share_is_one_of_new_games(
     records = fill(former, game, make_record, 60)
     buffer, _ = resume(former, log, larger)
     shares = [former_share] * 60
-    assert buffer.stats().test_rows == tests_in_window(buffer, records, shares)
+    assert buffer.stats().test_rows == rows_of_tests(buffer, records, shares)
     records += fill(buffer, game, make_record, 10, first=60)
     log += [encode_record(record) for record in records[60:]]
     shares += [0.3] * 10
-    assert buffer.stats().test_rows == tests_in_window(buffer, records, shares)
+    assert buffer.stats().test_rows == rows_of_tests(buffer, records, shares)
     if not former_share:
         assert contents(buffer.peek(3000, 1, of_tests=True)) <= rows_of(game, records[60:])
     buffer, _ = resume(buffer, log, larger)
     shares = [former_share] * 70
-    assert buffer.stats().test_rows == tests_in_window(buffer, records, shares)
+    assert buffer.stats().test_rows == rows_of_tests(buffer, records, shares)
     records += fill(buffer, game, make_record, 200, first=70)
     log += [encode_record(record) for record in records[70:]]
     shares += [0.3] * 200
-    assert buffer.stats().test_rows == tests_in_window(buffer, records, shares)
+    assert buffer.stats().test_rows == rows_of_tests(buffer, records, shares)
     buffer, _ = resume(buffer, log, larger)
-    assert buffer.stats().test_rows == tests_in_window(buffer, records, shares) > 0
+    assert buffer.stats().test_rows == rows_of_tests(buffer, records, shares) > 0
 
 
 def test_a_state_that_names_no_share_has_the_one_of_now(
@@ -590,7 +590,7 @@ def test_a_state_that_names_no_share_has_the_one_of_now(
     former.state = lambda: {name: value for name, value in state.items() if name not in later}
     buffer, _ = resume(former, log, TESTED)
     assert buffer.state() == state
-    assert buffer.stats().test_rows == tests_in_window(buffer, records, [0.3] * 60) > 0
+    assert buffer.stats().test_rows == rows_of_tests(buffer, records, [0.3] * 60) > 0
 
 
 def test_a_share_of_all_games_are_tests() -> None:
