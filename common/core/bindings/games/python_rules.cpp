@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "bindings/erased.h"
 #include "bindings/games/external.h"
@@ -71,7 +72,7 @@ std::string described(nb::python_error& error, nb::handle method) {
     frame = next;
     if (is_of(frame, own_module)) own = frame;
   }
-  if (own.is_valid()) frame = own;
+  if (own.is_valid()) frame = std::move(own);
   const nb::object path = frame.attr("tb_frame").attr("f_code").attr("co_filename"), number = frame.attr("tb_lineno");
   const std::string file = spelled(path, &PyObject_Str), line = spelled(number, &PyObject_Str);
   return text + " (" + file.substr(file.rfind('/') + 1) + ", line " + line + ")";
