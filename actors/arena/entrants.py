@@ -53,7 +53,12 @@ def rating_search(search: SearchConfig, rater: RaterConfig) -> SearchConfig:
 
     `search`: that of the run's self-play; no more simulations than it has.
     """
-    return strength_search(search, min(search.simulations, rater.simulations))
+    return strength_search(search, rated_simulations(search.simulations, rater))
+
+
+def rated_simulations(simulations: int, rater: RaterConfig) -> int:
+    """Of a rated version's moves, whose run has so many in self-play."""
+    return min(simulations, rater.simulations)
 
 
 def version_player(

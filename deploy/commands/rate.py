@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from shusaku.actors.arena.arena import Arena
-from shusaku.actors.arena.entrants import anchor_player, load_evaluators, rating_search, version_player
+from shusaku.actors.arena.entrants import (
+    anchor_player,
+    load_evaluators,
+    rated_simulations,
+    rating_search,
+    version_player,
+)
 from shusaku.actors.arena.players import Player
 from shusaku.actors.arena.rating_log import (
     Meeting,
@@ -50,7 +56,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         raise UsageError(f"run.dir={directory}: holds no run; name the directory of one")
     saved = read_config(directory)
     config = _as_rated(config, saved)
-    simulations = min(int(saved["search"].get("simulations", 1)), config.rater.simulations)
+    simulations = rated_simulations(int(saved["search"].get("simulations", 1)), config.rater)
     if config.rater.fill:
         with StopSignals() as signals, ExitStack() as stack:
             filler = _Filler(config, directory, signals, stack)

@@ -5,6 +5,7 @@
 """
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from shusaku.deploy.run.disk_troubles import DiskTroubles
 
 BEST = "best.safetensors"
 RETRY_SECONDS = 5.0  # between two tries to write what the disk refused
+UNWRITTEN = 1000  # decisions that wait for the disk, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ class Gatekeeper:
         self._playing: _Candidate | None = None
         self._waiting: _Candidate | None = None
         self._unsaved: Weights | None = None  # the best version, until the disk takes it
-        self._unwritten: list[dict[str, Any]] = []  # decisions, the same, oldest first
+        # Decisions, the same, oldest first; a match takes minutes, so that these are days of a full disk.
+        self._unwritten: deque[dict[str, Any]] = deque(maxlen=UNWRITTEN)
         self._tried_at = float("-inf")
 
     def offer(self, weights: Weights) -> None:
@@ -109,7 +112,7 @@ class Gatekeeper:
             with self.troubles.watch("the decision of the gate"):
                 while self._unwritten:
                     append_json_line(self._directory / GATE, self._unwritten[0])
-                    del self._unwritten[0]
+                    self._unwritten.popleft()
 
     def _load_best(self) -> Weights | None:
         path = self._directory / BEST

@@ -342,6 +342,17 @@ def test_a_restored_buffer_goes_on_as_if_nothing_had_happened(
         resumed.restore(straight.state(), log)
 
 
+def play_and_learn(buffer: ReplayBuffer, game: Game, make_record: MakeRecord, rows: int) -> int:
+    """Until so many rows were inserted, each sampled from as often as the limiter allows; the number of games."""
+    games = 0
+    while buffer.stats().inserted < rows:
+        buffer.append(make_record(game, games))
+        games += 1
+        while buffer.sample(32, games) is not None:
+            pass
+    return games
+
+
 @pytest.mark.parametrize("change", [
     {"samples_per_position": 1.0}, {"samples_per_position": 9.0}, {"minimum": 50}, {"minimum": 300},
 ], ids=str)
@@ -351,12 +362,7 @@ def test_changed_settings_of_the_limiter_count_from_the_restart_on(
     """Neither side waits for what all rows of before would be owed; what was counted stays true."""
     log: list[bytes] = []
     former = make(on_accept=log.append)
-    sequence = 0
-    while former.stats().inserted < 1000:
-        former.append(make_record(game, sequence))
-        sequence += 1
-        while former.sample(32, sequence) is not None:
-            pass
+    sequence = play_and_learn(former, game, make_record, 1000)
     before = former.stats()
     config = replace(CONFIG, **change)
     buffer, _ = resume(former, log, config)
@@ -382,12 +388,7 @@ def test_a_lost_window_is_made_up_for(
 ) -> None:
     log: list[bytes] = []
     first = make(on_accept=log.append)
-    sequence = 0
-    while first.stats().inserted < 2000:
-        first.append(make_record(game, sequence))
-        sequence += 1
-        while first.sample(32, sequence) is not None:
-            pass
+    sequence = play_and_learn(first, game, make_record, 2000)
     resumed, _ = resume(first, log[len(log) - left :])
     stats = resumed.stats()
     assert stats.inserted == first.stats().inserted

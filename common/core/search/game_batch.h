@@ -517,7 +517,8 @@ class GameBatch final : public AnyGameBatch {
     } else {
       take_result(*rules_, game.position, c);
       // A draw by the limit of plies says nothing of who could have won, and a game without a search nothing at all.
-      const bool is_searched = std::any_of(game.values.begin(), game.values.end(), [](float v) { return v == v; });
+      const bool is_searched =
+          std::any_of(game.values.begin(), game.values.end(), [](float v) { return !std::isnan(v); });
       if (resign_.is_on() && !game.may_resign && is_searched && !(c.is_cut_off && c.outcome == 0))
         measure_resignation(c.outcome > 0   ? game.lowest[0]
                             : c.outcome < 0 ? game.lowest[1]

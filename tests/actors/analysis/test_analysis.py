@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from shusaku.actors.analysis.analysis import Analysis, Limits, Report
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
@@ -375,8 +376,8 @@ def test_what_a_network_raises_comes_out(nonsense: float | None, error: type[Exc
     analysis.close()
 
 
-class OwnerEvaluator(PseudoRandomEvaluator):
-    """Black (first) owns all cells of column 0 and leads by three points."""
+class HeadsEvaluator(PseudoRandomEvaluator):
+    """Has an ownership and a score head: what `heads` makes of the planes [B, C, H, W]."""
 
     def __init__(self, game: Game) -> None:
         super().__init__(game, 16)
@@ -386,11 +387,23 @@ class OwnerEvaluator(PseudoRandomEvaluator):
         evaluation = super().__call__(leaves)
         planes = np.empty((len(leaves), *self._game.observation_shape), np.float32)
         self._game.expand(leaves.packed, leaves.uniform, planes)
-        sign = 2 * planes[:, -1, 0, 0] - 1  # the last plane: black is to move
-        ownership = np.zeros((len(leaves), *self._game.observation_shape[1:]), np.float32)
-        ownership[:, :, 0] = sign[:, None]
+        ownership, score = self.heads(planes)
         return Evaluation(evaluation.logits, evaluation.values, evaluation.version,
-                          {"ownership": ownership, "score": 3 * sign})
+                          {"ownership": ownership, "score": score})
+
+    def heads(self, planes: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Ownership [B, H, W] and score [B], for the player to move."""
+        raise NotImplementedError
+
+
+class OwnerEvaluator(HeadsEvaluator):
+    """Black (first) owns all cells of column 0 and leads by three points."""
+
+    def heads(self, planes: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        sign = 2 * planes[:, -1, 0, 0] - 1  # the last plane: black is to move
+        ownership = np.zeros_like(planes[:, 0])
+        ownership[:, :, 0] = sign[:, None]
+        return ownership, 3 * sign
 
 
 def test_ownership_and_score_are_for_the_player_to_move() -> None:
@@ -419,21 +432,11 @@ def test_ownership_stays_with_its_position() -> None:
     analysis.close()
 
 
-class CornerEvaluator(PseudoRandomEvaluator):
+class CornerEvaluator(HeadsEvaluator):
     """Who has a stone in the first corner leads by ten points; nobody else leads."""
 
-    def __init__(self, game: Game) -> None:
-        super().__init__(game, 16)
-        self._game = game
-
-    def __call__(self, leaves: Leaves) -> Evaluation:
-        evaluation = super().__call__(leaves)
-        planes = np.empty((len(leaves), *self._game.observation_shape), np.float32)
-        self._game.expand(leaves.packed, leaves.uniform, planes)
-        score = 10 * (planes[:, 0, 0, 0] - planes[:, 8, 0, 0])
-        ownership = np.zeros((len(leaves), *self._game.observation_shape[1:]), np.float32)
-        return Evaluation(evaluation.logits, evaluation.values, evaluation.version,
-                          {"ownership": ownership, "score": score})
+    def heads(self, planes: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        return np.zeros_like(planes[:, 0]), 10 * (planes[:, 0, 0, 0] - planes[:, 8, 0, 0])
 
 
 def test_the_score_of_some_moves_is_of_them_alone() -> None:
