@@ -272,7 +272,7 @@ _LIMITS: Limits = [
     ]),
     (number(at_least=0, at_most=1), ["lcb_least_share", "dirichlet_fraction"]),
     (number(at_least=0, at_most=0.5), ["score_share"]),
-    (number("; solving takes seconds beyond", at_least=0, at_most=20), ["solved_empties"]),
+    (number("; solving takes seconds beyond", at_least=0, at_most=28), ["solved_empties"]),
     (number("; 0: the value network alone, 1: rollouts alone", at_least=0, at_most=1), ["rollout_share"]),
     ((lambda value: value == AUTO or 1 <= value <= 1 << 20, "must be at least 1 and at most 1048576, or auto"),
      ["expand_after"]),

@@ -24,6 +24,7 @@ struct ConnectFour {
   static constexpr bool kAlternates = true;
   static constexpr int kRows = 6, kColumns = 7, kCells = 42;
   static constexpr std::uint64_t kColumn = 0x0000010101010101ull, kBoard = 0x00007F7F7F7F7F7Full;
+  static constexpr std::uint64_t kEvenRows = 0x0000007F007F007Full;  // the second from below, the fourth, the top one
 
   struct Position {
     std::uint64_t own = 0;  // stones of the player to move
@@ -70,6 +71,52 @@ struct ConnectFour {
     p.own = p.all ^ mine;
     ++p.ply;
     p.is_won = has_four(mine);
+  }
+
+  bool wins_at_once(const Position& p) const {
+    const std::uint64_t empty = kBoard & ~p.all;
+    return (completing(p.own) & empty & ~(empty >> 8)) != 0;
+  }
+
+  // Bounds by two arguments. Who makes no four even with every empty cell does not win. And where each column has an
+  // even number of empty cells, the opponent can always answer in the column of the move and so has every second cell
+  // (follow-up: Allis 1988, "A Knowledge-based Approach of Connect-Four", section 3.3).
+  Outlook look_ahead(const Position& p, int low, int high) const {
+    const std::uint64_t other = p.all ^ p.own, empty = kBoard & ~p.all, playable = empty & ~(empty >> 8);
+    const std::uint64_t lost = completing(other) & empty, forced = lost & playable;
+    if (forced & (forced - 1)) return {.low = low, .high = high};             // the opponent wins in two cells at once
+    const std::uint64_t sound = (forced ? forced : playable) & ~(lost << 8);  // not below where the opponent then wins
+    if (high > 0 && !has_four(p.own | empty)) high = 0;
+    if (low < 0 && !has_four(other | empty)) low = 0;
+    if (!(playable & kEvenRows) && high >= 0 && !has_four(p.own | (empty & ~kEvenRows)))
+      high = has_four(other | (empty & kEvenRows)) ? -1 : std::min(high, 0);
+    return {.low = low, .high = high, .sound = sound};
+  }
+
+  // Those that threaten most cells first, and of equals the middle column, where more fours lie.
+  int after_sound_moves(const Position& p, const Outlook& outlook, Position* after) const {
+    using Boards = std::uint64_t __attribute__((vector_size(32)));  // four at once
+    const std::uint64_t empty = kBoard & ~p.all, other = p.all ^ p.own;
+    std::uint64_t cells[kColumns];
+    int count = 0;
+    for (const int column : {3, 2, 4, 1, 5, 0, 6})
+      if (const std::uint64_t cell = outlook.sound & (kColumn << column)) cells[count++] = cell;
+    int threats[8] = {};
+    for (int first = 0; count > 1 && first < count; first += 4) {
+      Boards own{};
+      for (int i = 0; i < 4 && first + i < count; ++i) own[i] = p.own | cells[first + i];
+      const Boards completed = completing(own) & empty;
+      for (int i = 0; i < 4; ++i) threats[first + i] = std::popcount(completed[i]);
+    }
+    int order[8];
+    for (int i = 0; i < count; ++i) {
+      int at = i;
+      for (; at > 0 && threats[order[at - 1]] < threats[i]; --at) order[at] = order[at - 1];
+      order[at] = i;
+    }
+    for (int i = 0; i < count; ++i)
+      after[i] = {.own = other, .all = p.all | cells[order[i]], .ply = std::uint8_t(p.ply + 1)};
+    return count;
   }
 
   std::uint64_t evaluation_key(const Position& p) const {
@@ -157,11 +204,13 @@ struct ConnectFour {
   }
 
   // The cells in which one more stone makes a four of these; those beside the board and those with a stone among them.
-  static std::uint64_t completing(std::uint64_t stones) {
-    std::uint64_t cells = 0;
+  // Of one board or of several.
+  template <class Stones>
+  static Stones completing(Stones stones) {
+    Stones cells{};
     for (int step : {1, 7, 8, 9}) {
-      const std::uint64_t below = stones << step, above = stones >> step;
-      const std::uint64_t two_below = below & (below << step), two_above = above & (above >> step);
+      const Stones below = stones << step, above = stones >> step;
+      const Stones two_below = below & (below << step), two_above = above & (above >> step);
       cells |= (two_below & (above | stones << (3 * step))) | (two_above & (below | stones >> (3 * step)));
     }
     return cells;

@@ -102,6 +102,22 @@ concept HasEmptyCells = G::kAlternates && requires(const G& rules, const typenam
   { rules.num_empty(state) } -> std::same_as<int>;
 };
 
+// What is seen, without a search, of a position in which the player to move does not win at once: bounds of the result,
+// within those asked for, and the moves after which the opponent does not win at once.  None: the opponent wins.
+struct Outlook {
+  int low, high;
+  std::uint64_t sound = 0;  // as the game has them
+};
+
+// A game whose board fills up, and which sees threats: nobody passes, and a full board that nobody has won is a draw.
+template <class G>
+concept LooksAhead = HasEmptyCells<G> && requires(const G& rules, const typename G::Position& state,
+                                                  const Outlook& outlook, typename G::Position* list) {
+  { rules.wins_at_once(state) } -> std::same_as<bool>;
+  { rules.look_ahead(state, 0, 0) } -> std::same_as<Outlook>;
+  { rules.after_sound_moves(state, outlook, list) } -> std::same_as<int>;  // the most promising first
+};
+
 // A game whose cells belong to a player at the end.
 template <class G>
 concept HasOwnership = requires(const G& rules, const typename G::Position& state, std::int8_t* map) {

@@ -1,5 +1,7 @@
 // Exact results of positions near the end of a game whose board fills up: alpha-beta with a table of what is known, the
 // move first that leaves the fewest replies, then the one that cut off the most (history heuristic, Schaeffer 1989).
+// A game that looks ahead is searched among the moves that do not lose at once, the most threats first (Pons, "Solving
+// Connect 4", blog.gamesolver.org, parts 6, 9 and 10), which sees twice as far.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +27,8 @@ class EndingSolver {
     if (most_empty == 0) return;
     const std::string said = "search.solved_empties=" + std::to_string(most_empty) + ": ";
     if (most_empty < 0 || most_empty > kMostEmptyCells)
-      throw std::invalid_argument(said + "must be at least 0 and at most " + std::to_string(kMostEmptyCells));
+      throw std::invalid_argument(said + "must be at least 0 and, in " + name_of(rules) + ", at most " +
+                                  std::to_string(kMostEmptyCells));
     if constexpr (HasEmptyCells<G>)
       known_.resize(kEntries), cutoffs_.resize(size_t(rules.num_actions()));
     else
@@ -43,37 +46,79 @@ class EndingSolver {
   // The result under best play for the player to move; `p` is one that solves(), and not terminal.
   int solve(const Position& p) {
     assert(solves(p) && !rules_->is_terminal(p));
-    if constexpr (HasEmptyCells<G>)
+    if constexpr (LooksAhead<G>) {
+      return rules_->wins_at_once(p) ? 1 : best_of_sound(p, rules_->num_empty(p), -1, 1);
+    } else if constexpr (HasEmptyCells<G>) {
       return best_result(p, -1, 1);
-    else
+    } else {
       return 0;
+    }
   }
 
  private:
-  static constexpr int kMostEmptyCells = 20;  // as search.solved_empties allows
-  static constexpr int kLeastKept = 4;        // empty cells: below, a look into the table costs more than it saves
+  static constexpr int kMostEmptyCells = LooksAhead<G> ? 28 : 20;
+  static constexpr int kMostSound = 8;
+  static constexpr int kLeastKept = 4;  // empty cells: below, a look into the table costs more than it saves
   static constexpr int kMostCutoffs = 1024;
-  static constexpr std::size_t kEntries = 1 << 14;  // 256 KiB, which stays in the second cache
+  static constexpr int kBits = 14, kShift = 64 - kBits;
+  static constexpr std::size_t kEntries = 1 << kBits;  // 128 KiB, which stays in the second cache
 
-  struct Known {
-    std::uint64_t key = 0;
-    std::int8_t at_least = -1, at_most = 1;
+  // A position and the bounds of its result, in one word, so that the table is small.
+  class Known {
+   public:
+    Known() = default;
+    Known(std::uint64_t key, int at_least, int at_most)
+        : word_((key & kOfKey) | std::uint64_t(at_least + 1) << 2 | std::uint64_t(at_most + 1)) {}
+    bool is_of(std::uint64_t key) const { return ((word_ ^ key) & kOfKey) == 0; }
+    int at_least() const { return int(word_ >> 2 & 3) - 1; }
+    int at_most() const { return int(word_ & 3) - 1; }
+
+   private:
+    static constexpr std::uint64_t kOfKey = ~std::uint64_t(15);
+    std::uint64_t word_ = 2;
   };
 
   // The result if it lies between `low` and `high`, else a bound on that side of them.
   int best_result(const Position& p, int low, int high) {
-    const int empty = rules_->num_empty(p);
-    if (empty < kLeastKept) return try_all(p, low, high);
+    if (rules_->num_empty(p) < kLeastKept) return try_all(p, low, high);
+    return kept(p, low, high, [&] { return try_ordered(p, low, high); });
+  }
+
+  // The same of a player who does not win at once.
+  int best_of_sound(const Position& p, int empty, int low, int high) {
+    assert(!rules_->wins_at_once(p));
+    const Outlook outlook = rules_->look_ahead(p, low, high);
+    low = outlook.low, high = outlook.high;
+    if (low >= high) return low;
+    if (outlook.sound == 0) return -1;
+    if (empty <= 2) return 0;  // a sound move, and no winning one is left
+    const auto try_sound = [&] {
+      Position after[kMostSound];
+      const int count = rules_->after_sound_moves(p, outlook, after);
+      int best = -1;
+      for (int i = 0; i < count && best < high; ++i)
+        best = std::max(best, -best_of_sound(after[i], empty - 1, -high, -std::max(low, best)));
+      return best;
+    };
+    return empty < kLeastKept ? try_sound() : kept(p, low, high, try_sound);
+  }
+
+  // What `find()` finds, unless the table knows it.
+  template <class Find>
+  int kept(const Position& p, int low, int high, Find find) {
     const std::uint64_t key = rules_->transposition_key(p);
-    if (const Known& known = known_[key % kEntries]; known.key == key) {
-      if (known.at_least >= high || known.at_least == known.at_most) return known.at_least;
-      if (known.at_most <= low) return known.at_most;
+    Known& known = known_[key >> kShift];
+    if (known.is_of(key)) {
+      const int at_least = known.at_least(), at_most = known.at_most();
+      if (at_least >= high || at_least == at_most) return at_least;
+      if (at_most <= low) return at_most;
     }
-    const int best = try_ordered(p, low, high);
-    Known& known = known_[key % kEntries];
-    if (known.key != key) known = {key};
-    if (best > low) known.at_least = std::max(known.at_least, std::int8_t(best));
-    if (best < high) known.at_most = std::min(known.at_most, std::int8_t(best));
+    const int best = find();
+    int at_least = -1, at_most = 1;
+    if (known.is_of(key)) at_least = known.at_least(), at_most = known.at_most();
+    if (best > low) at_least = std::max(at_least, best);
+    if (best < high) at_most = std::min(at_most, best);
+    known = {key, at_least, at_most};
     return best;
   }
 
