@@ -309,19 +309,6 @@ def solved_at_play() -> str:
     return f"{table(header, rows)}\n\n{sources(newest.values())}" if rows else "Not measured yet."
 
 
-def solved_endings() -> str:
-    """Microseconds of a core to solve every move of a position, by its empty cells."""
-    newest = {(line["game"], line.get("size"), line["empty"]): line for line in read_results("solved_endings.jsonl")}
-    games: dict[str, dict[int, float]] = defaultdict(dict)
-    for (game, size, empty), line in newest.items():
-        games[f"{game} {size}×{size}" if size else game][empty] = line["microseconds"]
-    columns = sorted({empty for times in games.values() for empty in times})
-    rows = [(game, *(number(times[empty]) if empty in times else "" for empty in columns))
-            for game, times in games.items()]
-    header = ("µs for all moves, empty cells", *map(str, columns))
-    return f"{table(header, rows)}\n\n{sources(newest.values())}" if rows else "Not measured yet."
-
-
 def _spread(values: list[float]) -> str:
     low, middle, high = map(_exact_share, (min(values), statistics.median(values), max(values)))
     return middle if len(values) == 1 else f"{middle} ({low} – {high})"
@@ -333,4 +320,4 @@ def _exact_share(value: float) -> str:
 
 
 BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, played_labels, fits, every_game, elo_over_minutes,
-                                         score_share, solved_at_play, solved_endings)
+                                         score_share, solved_at_play)

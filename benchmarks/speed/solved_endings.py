@@ -19,7 +19,7 @@ from shusaku.common.config.search import make_search
 from shusaku.common.messages import Leaves
 from shusaku.common.search import search_options, search_positions, self_play_options
 
-GAMES = (("connect_four", {}, (12, 16, 20, 22, 24)), ("othello", {"size": 6}, (8, 10, 12, 14, 16)),
+GAMES = (("connect_four", {}, (20, 22, 24)), ("othello", {"size": 6}, (8, 10, 12, 14, 16)),
          ("othello", {"size": 8}, (8, 10, 12, 14, 16)), ("hex", {"size": 7}, (8, 10, 12, 14, 16)))
 GAMES_PLAYED = 300
 COMMAND = "taskset -c 0 python -m benchmarks.speed.solved_endings --record"
