@@ -10,7 +10,7 @@ import numpy as np
 from shusaku.actors.evaluators.evaluator import Runtime
 from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.common._core import Game, GameBatch
-from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.schema import SelfPlayConfig, self_play_search
 from shusaku.common.config.search import SearchConfig
 from shusaku.common.messages import (
     EndedBy,
@@ -61,7 +61,7 @@ class SelfPlay:
         self._identity = identity
         self._config_hash = config_hash
         self.sequence = 0  # of the next finished game
-        self._options = search_options(search, symmetries=True)
+        self._options = search_options(self_play_search(search, self_play), symmetries=True)
         self._self_play = self_play_options(self_play)
         self.size, self._seed = games, seed
         self._first_index = first_index

@@ -19,6 +19,8 @@ from shusaku.actors.arena.arena import Tally
 RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)")
 TABLE_FILE = "strength_table.jsonl"
 CURVE = ", Elo over minutes"
+EXACTLY, UNSOLVED_EXACTLY = " exactly", " exactly, nothing solved"  # how a line of that table measures
+UNSOLVED = ("search.solved_empties=0", "self_play.solved_empties=-1")  # the same training, and no solver at play
 LEAST_MINUTES = 10  # of a study's run that stands beside those of benchmarks/strength/all.sh
 FIRST_WINS = {"hex_7", "go_5x5"}  # with best play, so that a second player can be asked for less
 MATCH = re.compile(r", (?P<simulations>\d+) simulations against (?P<reference>.+)")
@@ -207,16 +209,27 @@ def _newest_of_the_table() -> dict[str, Line]:
 
 
 def _of_studies(game: str) -> dict[str, Line]:
-    """As lines of the table, the trainings and exact results of this game's preset that studies have made."""
+    """As lines of the table, the trainings and exact results of this game's preset that studies have made.
+
+    Where they made none of it, those of the same training with nothing solved at play.
+    """
+    solved = _made(digest_of(f"experiment={game}"), game, EXACTLY)
+    unsolved = _made(digest_of(f"experiment={game}", *UNSOLVED), game, UNSOLVED_EXACTLY)
+    known = {label.removesuffix(EXACTLY) for label in solved}
+    return solved | {label: line for label, line in unsolved.items()
+                     if label.removesuffix(UNSOLVED_EXACTLY) not in known}
+
+
+def _made(settings: str, game: str, exactly: str) -> dict[str, Line]:
     found: dict[str, Line] = {}
     for line in _undisturbed():
         final = line.get("final", {})
-        is_preset = line["settings"] == digest_of(f"experiment={game}")
-        if not is_preset or line["minutes"] < LEAST_MINUTES or not ALSO_MEASURED.keys() <= final.keys():
+        if (line["settings"] != settings or line["minutes"] < LEAST_MINUTES
+                or not ALSO_MEASURED.keys() <= final.keys()):
             continue
         label = f"{game} {line['minutes']:g} minutes seed {line['seed']}"
         measured = {name.removesuffix(".optimal"): {"optimal": final[name]} for name in ALSO_MEASURED}
-        found |= {label: {**line, "runs": [line]}, f"{label} exactly": {**line, "runs": [measured]}}
+        found |= {label: {**line, "runs": [line]}, label + exactly: {**line, "runs": [measured]}}
     return found
 
 
@@ -231,11 +244,12 @@ def _measured(
         if run is None:
             raise LookupError(f"{TABLE_FILE}: {name!r} names no game, minutes and seed")
         key, rest, [result] = (run["game"], float(run["minutes"])), name[run.end():], line["runs"]
-        if rest == " exactly":
+        if rest in (EXACTLY, UNSOLVED_EXACTLY):
             found[*key, "exact results", "network alone"].append(result["policy"]["optimal"])
+            reference = "exact results" + (", nothing solved" if rest == UNSOLVED_EXACTLY else "")
             for simulations in ("64", "400"):
                 if measured := result.get(f"search_{simulations}"):
-                    found[*key, "exact results", simulations].append(measured["optimal"])
+                    found[*key, reference, simulations].append(measured["optimal"])
         elif match := MATCH.fullmatch(rest):
             found[*key, match["reference"], match["simulations"]].append(result["score"])
             if run["game"] in FIRST_WINS:
@@ -284,6 +298,17 @@ def score_share() -> str:
     return f"{table(header, rows)}\n\n{sources(lines)}" if lines else "Not measured yet."
 
 
+def solved_at_play() -> str:
+    """The same networks with endings solved at play, and without: medians over the networks."""
+    newest = {(line["name"], line["solved_empties"]): line for line in read_results("solved_at_play.jsonl")}
+    rows = [(name, str(empties), str(len(line["networks"])),
+             *(_spread([network[player] for network in line["networks"]])
+               for player in ("policy", "search_16", "search_64", "search_400")))
+            for (name, empties), line in newest.items()]
+    header = ("trained", "`search.solved_empties` at play", "seeds", "network alone", "16 simulations", "64", "400")
+    return f"{table(header, rows)}\n\n{sources(newest.values())}" if rows else "Not measured yet."
+
+
 def _spread(values: list[float]) -> str:
     low, middle, high = map(_exact_share, (min(values), statistics.median(values), max(values)))
     return middle if len(values) == 1 else f"{middle} ({low} – {high})"
@@ -295,4 +320,4 @@ def _exact_share(value: float) -> str:
 
 
 BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, played_labels, fits, every_game, elo_over_minutes,
-                                         score_share)
+                                         score_share, solved_at_play)

@@ -37,7 +37,8 @@ def self_play_options(config: SelfPlayConfig) -> SelfPlayOptions:
     """The options of the C++ core."""
     options = SelfPlayOptions()
     for name, value in vars(config).items():
-        setattr(options, name, value)
+        if name != "solved_empties":  # of the search: `self_play_search`
+            setattr(options, name, value)
     return options
 
 

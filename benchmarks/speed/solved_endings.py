@@ -19,8 +19,8 @@ from shusaku.common.config.search import make_search
 from shusaku.common.messages import Leaves
 from shusaku.common.search import search_options, search_positions, self_play_options
 
-GAMES = (("connect_four", {}), ("othello", {"size": 6}), ("othello", {"size": 8}), ("hex", {"size": 7}))
-EMPTY = (8, 10, 12, 14, 16)
+GAMES = (("connect_four", {}, (20, 22, 24)), ("othello", {"size": 6}, (8, 10, 12, 14, 16)),
+         ("othello", {"size": 8}, (8, 10, 12, 14, 16)), ("hex", {"size": 7}, (8, 10, 12, 14, 16)))
 GAMES_PLAYED = 300
 COMMAND = "taskset -c 0 python -m benchmarks.speed.solved_endings --record"
 
@@ -29,10 +29,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", action="store_true", help="among the results")
     records = parser.parse_args().record
-    for name, params in GAMES:
+    for name, params, numbers in GAMES:
         game = Game(name, params)
         games = list(played_games(game, GAMES_PLAYED))
-        for empty in EMPTY:
+        for empty in numbers:
             positions = [found for actions in games if (found := with_empty_cells(game, actions, empty))]
             line = {"game": name, **params, "empty": empty, "positions": len(positions),
                     "microseconds": round(1e6 * seconds_to_solve(game, positions, empty) / len(positions), 1)}

@@ -66,7 +66,8 @@ def train(method: str, seed: int, millions: float, directory: Path) -> None:
 
 def strength_of(directory: Path) -> tuple[float, float]:
     """Share of optimal moves of the network alone, and of PUCT with it: one search for all, so nets are compared."""
-    config = compose([f"checkpoint={directory}", "experiment=connect_four", "search=puct", "search.noise=false"])
+    config = compose([f"checkpoint={directory}", "experiment=connect_four", "search=puct", "search.noise=false",
+                      "search.solved_empties=0"])
     chosen = choose_weights(config)
     evaluators = []
     for _ in range(len(os.sched_getaffinity(0))):

@@ -6,7 +6,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from shusaku.common.config.rule import Limits, Rule, limit_rules, matches, number, one_of, raise_first
-from shusaku.common.config.schema import MOST_THREADS, Config, PlayerConfig, SelfPlayConfig, leaves
+from shusaku.common.config.schema import MOST_THREADS, Config, PlayerConfig, SelfPlayConfig, leaves, self_play_search
 from shusaku.common.config.search import (
     EvaluationConfig,
     PolicyOnlyConfig,
@@ -134,6 +134,7 @@ _SELF_PLAY_LIMITS: Limits = [
     (number(at_least=1), ["cheap_simulations", "decided_plies"]),
     (number(above=0), ["policy_temperature"]),
     (number(above=0, at_most=1), ["decided_value", "decided_weight"]),
+    (number("; -1: as search.solved_empties", at_least=-1, at_most=28), ["solved_empties"]),
     (number(at_least=0, at_most=1), ["solved_weight"]),
 ]
 
@@ -295,9 +296,13 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
            "view or analyse")
     yield ("self_play.komi_stdev", play.komi_stdev == 0 or config.game.name == "go",
            f"{config.game.name} has no komi; leave it out")
-    solves = isinstance(search, TreeConfig) and search.solved_empties > 0 and search.proven_results
+    yield ("self_play.solved_empties", play.solved_empties <= 0 or isinstance(search, TreeConfig),
+           f"search={search.policy} solves no endings; leave it out")
+    games = self_play_search(search, play)
+    solves = isinstance(games, TreeConfig) and games.solved_empties > 0 and games.proven_results
     yield ("self_play.solved_weight", play.solved_weight == 1 or solves,
-           "no ending is solved for sure without search.solved_empties=N and search.proven_results=true; leave it out")
+           "no ending of self-play is solved for sure without self_play.solved_empties=N (or -1 and "
+           "search.solved_empties=N) and search.proven_results=true; leave it out")
     has_cheap = play.cheap_share > 0 or play.decided_value < 1
     yield ("self_play.cheap_simulations", play.cheap_simulations < search.simulations or not has_cheap,
            f"must be fewer than search.simulations={search.simulations}, or they are not cheap")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
-from shusaku.common.config.search import DEFAULTS, PuctConfig, SearchConfig, all_settings
+from shusaku.common.config.search import DEFAULTS, PuctConfig, SearchConfig, all_settings, replace_read
 
 USUAL_GAMES = 64  # side by side in one actor
 MOST_THREADS = 256  # of an engine
@@ -115,7 +115,8 @@ class SelfPlayConfig:
     decided_value: float = 1.0  # root value that decides a game: beyond it searches shrink (KataGo 0.9); 1: none
     decided_plies: int = 3  # that must agree on it (KataGo, reduceVisitsThresholdLookback)
     decided_weight: float = 0.1  # of the rows of a game wholly decided (KataGo, reducedVisitsWeight)
-    solved_weight: float = 1.0  # of rows whose ending is solved: with search.solved_empties no search asks about them
+    solved_empties: int = -1  # in self-play instead of search.solved_empties, which play has; -1: the same number
+    solved_weight: float = 1.0  # of rows whose ending self-play solves: no search asks about their positions
     resign_errors: float = 0.0  # share of games not lost that resigning may give away (AlphaGo Zero 0.05); 0: never
     never_resign_share: float = 0.1  # of the games, which are played to the end to know that share (AlphaGo Zero)
 
@@ -435,12 +436,17 @@ ADDED_SETTINGS = (
 ADDED_SELF_PLAY = ("solved_weight",)  # settings of self-play, likewise
 
 
+def self_play_search(search: SearchConfig, play: SelfPlayConfig) -> SearchConfig:
+    """The search that makes games: `search`, with the endings that are solved there."""
+    return search if play.solved_empties < 0 else replace_read(search, solved_empties=play.solved_empties)
+
+
 def config_hash(config: Config) -> str:
     """Names the settings that decide what a record means: game, search and self-play."""
-    search = {name: value for name, value in all_settings(config.search).items()
+    search = {name: value for name, value in all_settings(self_play_search(config.search, config.self_play)).items()
               if name not in ADDED_SETTINGS or value != DEFAULTS[name]}
-    self_play = {name: value for name, value in vars(config.self_play).items()
-                 if name not in ADDED_SELF_PLAY or value != getattr(SelfPlayConfig(), name)}
+    self_play = {name: value for name, value in vars(config.self_play).items() if name != "solved_empties"
+                 and (name not in ADDED_SELF_PLAY or value != getattr(SelfPlayConfig(), name))}
     parts = [asdict(config.game), search, self_play]
     if config.value.enabled:
         parts.append(asdict(config.value))

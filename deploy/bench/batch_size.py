@@ -12,7 +12,7 @@ from typing import NamedTuple
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config.schema import Config, SelfPlayConfig
+from shusaku.common.config.schema import Config, SelfPlayConfig, self_play_search
 from shusaku.common.config.search import replace_read
 from shusaku.common.messages import Weights
 
@@ -64,7 +64,8 @@ def measure_games(config: Config, game: Game, weights: Weights) -> GamesChoice:
 
     UsageError if the runtime, the device or the precision is not available on this machine.
     """
-    search = replace_read(config.search, cache=0)  # else the first moves of all games are one position
+    search = self_play_search(config.search, config.self_play)
+    search = replace_read(search, cache=0)  # else the first moves of all games are one position
     players: dict[int, SelfPlay] = {}
 
     def slice_of(size: int) -> Pace:

@@ -7,7 +7,7 @@ from typing import Any
 
 from shusaku.common._core import GameBatch, external_names
 from shusaku.common.config.rules import check_self_play
-from shusaku.common.config.schema import Config, SelfPlayConfig
+from shusaku.common.config.schema import Config, SelfPlayConfig, self_play_search
 from shusaku.common.config.search import replace_read
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.row_labels import row_labels
@@ -47,7 +47,7 @@ def measure_search(config: Config) -> dict[str, Any]:
     Openings and cheap searches of `self_play` are left out, so that every search is a full one.
     """
     game = configured_game(config.game)
-    search = replace_read(config.search, cache=0)
+    search = replace_read(self_play_search(config.search, config.self_play), cache=0)
     games = GameBatch(game, search_options(search, symmetries=True), config.actors.games, config.run.seed,
                       self_play_options(SelfPlayConfig()))
     some = 500 if game.name in external_names() else 200_000

@@ -8,7 +8,7 @@ from shusaku.actors.policy_games.value_games import ValueGames
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.codec import encode_record
-from shusaku.common.config.schema import Config, SelfPlayConfig
+from shusaku.common.config.schema import Config, SelfPlayConfig, self_play_search
 from shusaku.common.config.search import GumbelConfig
 from shusaku.common.messages import GameRecord
 
@@ -23,7 +23,7 @@ def game_sizes(config: Config, game: Game) -> tuple[float, float]:
     Of games of an untrained network, begun and searched as configured; the longest ones if none ends.
     """
     few, batch, seed = min(config.search.simulations, MOST_SIMULATIONS), PARALLEL_GAMES // 2, config.run.seed
-    search = replace(config.search, simulations=few)
+    search = replace(self_play_search(config.search, config.self_play), simulations=few)
     if isinstance(search, GumbelConfig):
         search = replace(search, considered_actions=min(search.considered_actions, few))
     if config.value.enabled:

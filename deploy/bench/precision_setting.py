@@ -13,7 +13,7 @@ from pathlib import Path
 
 from shusaku.actors.evaluators.factory import choose_runtime
 from shusaku.common._core import int8_ways
-from shusaku.common.config.schema import Config
+from shusaku.common.config.schema import Config, self_play_search
 from shusaku.common.config.search import all_settings
 from shusaku.common.errors import RunError
 from shusaku.common.hardware import core_floats_are_fastest, processor_name, visible_gpus
@@ -67,7 +67,8 @@ def _key(config: Config, names: Sequence[str]) -> str:
     return key_of(
         processor_name(), core_floats_are_fastest(), len(os.sched_getaffinity(0)), names, config.inference.runtime,
         choose_runtime(config.inference)[0], *(_version(package) for package in ("openvino", "torch", "numpy")),
-        asdict(config.game), asdict(config.network), all_settings(config.search), config.actors.games,
+        asdict(config.game), asdict(config.network), all_settings(self_play_search(config.search, config.self_play)),
+        config.actors.games,
         config.actors.count, config.replay.samples_per_position, config.learner.batch_size,
         config.learner.publish_every, config.learner.enabled, metadata.version("shusaku"), CORE_LOOPS, int8_ways())
 

@@ -12,7 +12,7 @@ import numpy as np
 from shusaku.actors.evaluators.factory import DUMMIES, choose_runtime, make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config.schema import Config, SelfPlayConfig
+from shusaku.common.config.schema import Config, SelfPlayConfig, self_play_search
 from shusaku.common.config.search import replace_read
 from shusaku.common.errors import RunError
 from shusaku.common.external.configured_game import configured_game
@@ -57,7 +57,8 @@ def measure(config: Config) -> MeasuredChoice:
         import torch
 
         torch.set_num_threads(1)  # as an actor has
-    search = replace_read(config.search, cache=0)  # else the first moves of all games are one position
+    search = self_play_search(config.search, config.self_play)
+    search = replace_read(search, cache=0)  # else the first moves of all games are one position
     players: dict[str, SelfPlay] = {}
     costs: dict[str, tuple[float, float]] = {}
     refused = ""

@@ -20,8 +20,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from shusaku.common.config.rules import check, names_players
-from shusaku.common.config.schema import Config, leaves
-from shusaku.common.config.search import AUTO, DEFAULTS, PuctConfig
+from shusaku.common.config.schema import Config, leaves, self_play_search
+from shusaku.common.config.search import AUTO, DEFAULTS, PuctConfig, TreeConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust, trust_files
 from shusaku.common.masking import MASK, mask_override, mask_tree
@@ -241,10 +241,26 @@ def _compose_job(overrides: list[Override], varied: list[str], presets: Presets)
     config = to_config(tree, [override.input_line or "" for override in overrides], asked)
     check(config)
     _check_programs(config)
-    if isinstance(config.search, PuctConfig) and config.search.graph and not names_players(config):
-        check_search(make_game(config.game.name, config.game.params, "search.graph=true"), config.search)
+    if not names_players(config):
+        _check_needs(config)
     run_dir = literal(config.unresolved["run"]["dir"])
     return Job(config, [*arguments, f"++game.params={literal(params)}", f"++run.dir={run_dir}"])
+
+
+def _check_needs(config: Config) -> None:
+    """What a search needs of the game: a key of positions, a board that fills up."""
+    game, search = config.game, config.search
+    of_games = self_play_search(search, config.self_play)
+    if isinstance(search, PuctConfig) and search.graph:
+        check_search(make_game(game.name, game.params, "search.graph=true"), search)
+    for key, some in (("search", search), ("self_play", of_games)):
+        if not isinstance(some, TreeConfig) or some.solved_empties == 0 or (key == "self_play" and some is search):
+            continue
+        text = f"{key}.solved_empties={some.solved_empties}"
+        try:
+            check_search(make_game(game.name, game.params, text), some)
+        except UsageError as error:
+            raise UsageError(str(error).replace(f"search.solved_empties={some.solved_empties}", text, 1)) from None
 
 
 def _settings_of_run(

@@ -12,6 +12,7 @@ from shusaku.common.config.search import (
     SearchConfig,
     change_search,
     make_search,
+    replace_read,
     search_rules,
     without_exploration,
 )
@@ -96,7 +97,7 @@ def find_weights(config: Config, key: str, name: str, default_game: str = "") ->
                          "file, `shipped` or `random`")
     weights = load_weights(path)
     run = path.parent
-    search = search_of_run(read_config(run), config) if holds_run(run) else config.search
+    search = search_of_run(read_config(run), config) if holds_run(run) else _asked_for(weights.game, config)
     return _of(weights, search, f"{key}={name}")
 
 
@@ -149,8 +150,15 @@ def _of(weights: Weights, search: SearchConfig, source: str) -> ChosenWeights:
 def search_of_run(saved: dict[str, Any], config: Config) -> SearchConfig:
     """As the run with this saved tree was searched, but for what this command line asks for."""
     if "search" in asked_keys(config):
-        return config.search
+        return _asked_for(saved["game"]["name"], config)
     return change_search(_saved_search(saved), asked_search(config), "search")
+
+
+def _asked_for(game: str, config: Config) -> SearchConfig:
+    """The search of this command line; how many endings the preset of another game solves says nothing of this game."""
+    if game == config.game.name or "solved_empties" in asked_search(config):
+        return config.search
+    return replace_read(config.search, solved_empties=0)
 
 
 def _saved_search(saved: dict[str, Any]) -> SearchConfig:

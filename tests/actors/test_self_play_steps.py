@@ -50,6 +50,20 @@ def test_before_the_first_weights_the_version_is_taken_as_zero() -> None:
     assert play.counters()["evaluations"] == len(leaves)
 
 
+@pytest.mark.parametrize(("of_games", "solved"), [(-1, 14), (9, 9), (0, 0)])
+def test_games_may_solve_other_endings_than_play(of_games: int, solved: int) -> None:
+    """Rows whose ending is solved say so by their weight."""
+    search = PuctConfig(simulations=12, proven_results=True, solved_empties=14)
+    play = SelfPlay(GAME, search, SelfPlayConfig(random_plies=20, solved_empties=of_games, solved_weight=0.25),
+                    PseudoRandomEvaluator(GAME, 8), games=8, seed=4, identity=ActorIdentity(0))
+    weights: dict[bool, set[float]] = {True: set(), False: set()}
+    for record in (record for _ in range(600) for record in play.step()):
+        for ply, weight in enumerate(record.row_weight.tolist()):
+            if weight > 0:  # not of a random ply
+                weights[42 - ply <= solved].add(weight)
+    assert weights == {False: {1.0}, True: {0.25} if solved else set()}
+
+
 def test_open_games_of_other_rules_are_not_gone_on_with() -> None:
     """Komi changes no size and no bit of a position, only who has won."""
     def go(komi: float) -> SelfPlay:

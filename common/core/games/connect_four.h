@@ -78,9 +78,9 @@ struct ConnectFour {
     return (completing(p.own) & empty & ~(empty >> 8)) != 0;
   }
 
-  // Bounds by two arguments. Who makes no four even with every empty cell does not win. And where each column has an
-  // even number of empty cells, the opponent can always answer in the column of the move and so has every second cell
-  // (follow-up: Allis 1988, "A Knowledge-based Approach of Connect-Four", section 3.3).
+  // Bounds by two arguments. A player that makes no four even with every empty cell does not win. And if each column
+  // has an even number of empty cells, the opponent can always answer in the column of the move, and so gets every
+  // second cell (follow-up: Allis 1988, "A Knowledge-based Approach of Connect-Four").
   Outlook look_ahead(const Position& p, int low, int high) const {
     const std::uint64_t other = p.all ^ p.own, empty = kBoard & ~p.all, playable = empty & ~(empty >> 8);
     const std::uint64_t lost = completing(other) & empty, forced = lost & playable;

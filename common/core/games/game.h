@@ -102,14 +102,17 @@ concept HasEmptyCells = G::kAlternates && requires(const G& rules, const typenam
   { rules.num_empty(state) } -> std::same_as<int>;
 };
 
-// What is seen, without a search, of a position in which the player to move does not win at once: bounds of the result,
-// within those asked for, and the moves after which the opponent does not win at once.  None: the opponent wins.
+// What a game knows of a position without a search, if the player to move does not win at once: bounds of the result,
+// which begin as those asked for and may leave nothing between them, and the moves after which the opponent does not win
+// at once.  Without such a move the opponent wins.
 struct Outlook {
+  static constexpr int kMostSound = 8;  // moves
+
   int low, high;
   std::uint64_t sound = 0;  // as the game has them
 };
 
-// A game whose board fills up, and which sees threats: nobody passes, and a full board that nobody has won is a draw.
+// A game whose board fills up and which sees threats: there is no pass, and a full board without a winner is a draw.
 template <class G>
 concept LooksAhead = HasEmptyCells<G> && requires(const G& rules, const typename G::Position& state,
                                                   const Outlook& outlook, typename G::Position* list) {

@@ -26,14 +26,15 @@ class EndingSolver {
   EndingSolver(const G& rules, int most_empty) : rules_(&rules), most_empty_(most_empty) {
     if (most_empty == 0) return;
     const std::string said = "search.solved_empties=" + std::to_string(most_empty) + ": ";
-    if (most_empty < 0 || most_empty > kMostEmptyCells)
-      throw std::invalid_argument(said + "must be at least 0 and, in " + name_of(rules) + ", at most " +
-                                  std::to_string(kMostEmptyCells));
-    if constexpr (HasEmptyCells<G>)
+    if constexpr (HasEmptyCells<G>) {
+      if (most_empty < 0 || most_empty > kMostEmptyCells)
+        throw std::invalid_argument(said + "must be at least 0 and, in " + name_of(rules) + ", at most " +
+                                    std::to_string(kMostEmptyCells));
       known_.resize(kEntries), cutoffs_.resize(size_t(rules.num_actions()));
-    else
+    } else {
       throw std::invalid_argument(said + "the board of " + name_of(rules) +
                                   " does not fill up, so its ends are not solved; use 0");
+    }
   }
 
   bool solves([[maybe_unused]] const Position& p) const {
@@ -57,7 +58,6 @@ class EndingSolver {
 
  private:
   static constexpr int kMostEmptyCells = LooksAhead<G> ? 28 : 20;
-  static constexpr int kMostSound = 8;
   static constexpr int kLeastKept = 4;  // empty cells: below, a look into the table costs more than it saves
   static constexpr int kMostCutoffs = 1024;
   static constexpr int kBits = 14, kShift = 64 - kBits;
@@ -93,7 +93,7 @@ class EndingSolver {
     if (outlook.sound == 0) return -1;
     if (empty <= 2) return 0;  // a sound move, and no winning one is left
     const auto try_sound = [&] {
-      Position after[kMostSound];
+      Position after[Outlook::kMostSound];
       const int count = rules_->after_sound_moves(p, outlook, after);
       int best = -1;
       for (int i = 0; i < count && best < high; ++i)

@@ -147,9 +147,9 @@ def test_an_explicit_choice_wins_over_the_experiment() -> None:
     config = compose(["experiment=connect_four", "network=large", "search=gumbel", "game=connect_four"])
     assert (config.network.filters, config.network.blocks, config.game.name) == (256, 19, "connect_four")
     assert config.search == GumbelConfig(
-        simulations=32, value_scale=0.5, rescale_values=False, proven_results=True)
+        simulations=32, value_scale=0.5, rescale_values=False, proven_results=True, solved_empties=22)
     config = compose(["experiment=connect_four", "search=puct"])  # the experiment's own search is gumbel
-    both_read = PuctConfig(simulations=32, proven_results=True)
+    both_read = PuctConfig(simulations=32, proven_results=True, solved_empties=22)
     assert config.search == both_read
     assert compose(["experiment=connect_four", "search.policy=puct"]).search == both_read
 
@@ -233,10 +233,19 @@ def test_contradictions_are_refused() -> None:
     assert "samples one symmetry for every leaf" in refusal("search.average_symmetries=true")
     assert "cannot be cut" in refusal("search=puct", "search.graph=true", "search.reuse=true")
     assert "own policy" in refusal("search=policy_only")
-    assert "no ending is solved" in refusal("self_play.solved_weight=0.5")
+    assert "no ending of self-play is solved" in refusal("self_play.solved_weight=0.5")
     unproven = "search.solved_empties=8", "search.proven_results=false", "self_play.solved_weight=0.5"
-    assert "no ending is solved" in refusal(*unproven)
-    assert "at least 0 and at most 20" in refusal("search.solved_empties=21")
+    assert "no ending of self-play is solved" in refusal(*unproven)
+    assert "at least 0 and at most 28" in refusal("search.solved_empties=29")
+    assert "without self_play.solved_empties=N" in refusal("search.solved_empties=8", "self_play.solved_weight=0.5")
+    assert "at least -1 and at most 28" in refusal("self_play.solved_empties=29")
+    assert "search=policy_only solves no endings" in refusal(
+        "search=policy_only", "learner.enabled=false", "self_play.solved_empties=8")
+    for key in ("search", "self_play"):
+        assert f"{key}.solved_empties=8: the board of go does not fill up" in refusal(
+            "experiment=go_7x7", f"{key}.solved_empties=8")
+        assert f"{key}.solved_empties=21: must be at least 0 and, in othello, at most 20" in refusal(
+            "experiment=othello_6x6", f"{key}.solved_empties=21")
     assert "without a half-life" in refusal("search=puct", "search.root_policy_temperature_early=1.25")
     assert "rediss://" in refusal("replay.encryption=tls", "replay.url=redis://h:1/0")
     assert "must be one of none, tls" in refusal("inference.encryption=ssl")
@@ -262,7 +271,9 @@ def test_a_setting_that_the_policy_does_not_read_is_refused(choice: str, setting
 def test_what_a_policy_lacks_can_be_switched_off() -> None:
     argv = ["search=gumbel", "search.noise=false", "search.reuse=false", "search.graph=false", "search.leaves=1"]
     assert compose(argv).search == GumbelConfig(
-        simulations=32, value_scale=0.5, rescale_values=False, proven_results=True)
+        simulations=32, value_scale=0.5, rescale_values=False, proven_results=True, solved_empties=22)
+    without = compose(["experiment=connect_four", "search=policy_only", "learner.enabled=false"])
+    assert without.self_play.solved_empties == 0
 
 
 def test_a_preset_of_ones_own_is_held_to_its_policy(tmp_path: Path) -> None:

@@ -141,7 +141,8 @@ OLD_RUNS = [
     ("gumbel_at_1e2d214.yaml", [  # the preset as it was then
         "experiment=connect_four", "learner.targets=[policy,value]", "learner.root_value_share=0",
         "learner.value_lambda=0", "learner.schedule=constant", "learner.learning_rate=0.002",
-        "learner.max_grad_norm=4", "learner.soft_policy_weight=8", "search.proven_results=false"],
+        "learner.max_grad_norm=4", "learner.soft_policy_weight=8", "search.proven_results=false",
+        "search.solved_empties=0", "self_play.solved_empties=-1"],
      GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)),
     ("katago_at_1e2d214.yaml", ["game=tic_tac_toe", "search=katago", "search.reuse=true", "search.simulations=32"],
      PuctConfig(simulations=32, c_puct=1.1, dirichlet_total=10.83, root_policy_temperature=1.1,

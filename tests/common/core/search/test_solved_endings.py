@@ -105,7 +105,7 @@ def test_every_best_action_of_a_solved_position_is_learned(policy, simulations):
 
 
 @pytest.mark.parametrize("policy", ["puct", "gumbel", "mcts"])
-@pytest.mark.parametrize(("name", "params", "empties"), [("connect_four", {}, 14), ("othello", {"size": 6}, 11)])
+@pytest.mark.parametrize(("name", "params", "empties"), [("connect_four", {}, 22), ("othello", {"size": 6}, 11)])
 def test_committed_results_are_found_again(name, params, empties, policy):
     """One visit an action proves what another solver said; those visits are so few that nothing else could."""
     known = strength_set(Game(name, params))
@@ -196,6 +196,28 @@ def test_rows_of_solved_endings_weigh_less(weight):
             position.play(int(action))
     assert seen == {False, True}
     assert counters["rows"] < counters["plies"] or weight > 0
+
+
+def test_half_of_a_game_of_connect_four_is_solved():
+    """By looking ahead and by two arguments without a search; another solver said what every move is worth."""
+    known = strength_set(Game("connect_four"))
+    near = [row for row, position in enumerate(known.positions) if 22 < num_empty(position) <= 26]
+    near += [row for row, position in enumerate(known.positions) if num_empty(position) <= 22][::10]
+    positions, truth = [known.positions[row] for row in near], known.results[near]
+    assert len(near) > 100
+    config = make_search("gumbel", simulations=1, noise=False, temperature=0, proven_results=True, solved_empties=26)
+    results = search_positions(known.game, positions, config, PseudoRandomEvaluator(known.game, 64))
+    for result, row in zip(results, truth, strict=True):
+        assert result.proven_values.tolist() == row[result.actions].tolist()
+
+
+@pytest.mark.parametrize(("name", "params", "most"), [
+    ("connect_four", {}, 28), ("othello", {"size": 6}, 20), ("tic_tac_toe", {}, 20)])
+def test_a_game_solves_what_it_can(name, params, most):
+    game = Game(name, params)
+    check_search(game, PuctConfig(solved_empties=most))
+    with pytest.raises(UsageError, match=rf"must be at least 0 and, in {name}, at most {most}$"):
+        check_search(game, PuctConfig(solved_empties=most + 1))
 
 
 @pytest.mark.parametrize(("name", "params"), [("go", {"size": 5}), ("chess", {}), ("minishogi", {})])
