@@ -50,10 +50,10 @@ def test_before_the_first_weights_the_version_is_taken_as_zero() -> None:
     assert play.counters()["evaluations"] == len(leaves)
 
 
-@pytest.mark.parametrize(("of_games", "solved"), [(-1, 14), (9, 9), (0, 0)])
+@pytest.mark.parametrize(("of_games", "solved"), [(-1, 20), (16, 16), (0, 0)])
 def test_games_may_solve_other_endings_than_play(of_games: int, solved: int) -> None:
     """Rows whose ending is solved say so by their weight."""
-    search = PuctConfig(simulations=12, proven_results=True, solved_empties=14)
+    search = PuctConfig(simulations=12, proven_results=True, solved_empties=20)
     play = SelfPlay(GAME, search, SelfPlayConfig(random_plies=20, solved_empties=of_games, solved_weight=0.25),
                     PseudoRandomEvaluator(GAME, 8), games=8, seed=4, identity=ActorIdentity(0))
     weights: dict[bool, set[float]] = {True: set(), False: set()}
