@@ -211,7 +211,7 @@ def _newest_of_the_table() -> dict[str, Line]:
 def _of_studies(game: str) -> dict[str, Line]:
     """As lines of the table, the trainings and exact results of this game's preset that studies have made.
 
-    Where they made none of it, those of the same training with nothing solved at play.
+    For minutes and a seed without such a run: those of the same training with nothing solved at play.
     """
     solved = _made(digest_of(f"experiment={game}"), game, EXACTLY)
     unsolved = _made(digest_of(f"experiment={game}", *UNSOLVED), game, UNSOLVED_EXACTLY)

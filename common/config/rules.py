@@ -8,6 +8,7 @@ from operator import attrgetter
 from shusaku.common.config.rule import Limits, Rule, limit_rules, matches, number, one_of, raise_first
 from shusaku.common.config.schema import MOST_THREADS, Config, PlayerConfig, SelfPlayConfig, leaves, self_play_search
 from shusaku.common.config.search import (
+    MOST_SOLVED,
     EvaluationConfig,
     PolicyOnlyConfig,
     PuctConfig,
@@ -134,7 +135,7 @@ _SELF_PLAY_LIMITS: Limits = [
     (number(at_least=1), ["cheap_simulations", "decided_plies"]),
     (number(above=0), ["policy_temperature"]),
     (number(above=0, at_most=1), ["decided_value", "decided_weight"]),
-    (number("; -1: as search.solved_empties", at_least=-1, at_most=28), ["solved_empties"]),
+    (number("; -1: as search.solved_empties", at_least=-1, at_most=MOST_SOLVED), ["solved_empties"]),
     (number(at_least=0, at_most=1), ["solved_weight"]),
 ]
 

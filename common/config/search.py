@@ -11,6 +11,7 @@ from typing import Any
 from shusaku.common.config.rule import Limits, Rule, limit_rules, number, one_of, raise_first
 
 AUTO = -1  # of expand_after
+MOST_SOLVED = 28  # empty cells, of the game that solves the most; the core knows how many each game solves
 
 
 @dataclass
@@ -272,7 +273,7 @@ _LIMITS: Limits = [
     ]),
     (number(at_least=0, at_most=1), ["lcb_least_share", "dirichlet_fraction"]),
     (number(at_least=0, at_most=0.5), ["score_share"]),
-    (number("; solving takes seconds beyond", at_least=0, at_most=28), ["solved_empties"]),
+    (number("; solving takes seconds beyond", at_least=0, at_most=MOST_SOLVED), ["solved_empties"]),
     (number("; 0: the value network alone, 1: rollouts alone", at_least=0, at_most=1), ["rollout_share"]),
     ((lambda value: value == AUTO or 1 <= value <= 1 << 20, "must be at least 1 and at most 1048576, or auto"),
      ["expand_after"]),

@@ -68,8 +68,7 @@ def _key(config: Config, names: Sequence[str]) -> str:
         processor_name(), core_floats_are_fastest(), len(os.sched_getaffinity(0)), names, config.inference.runtime,
         choose_runtime(config.inference)[0], *(_version(package) for package in ("openvino", "torch", "numpy")),
         asdict(config.game), asdict(config.network), all_settings(self_play_search(config.search, config.self_play)),
-        config.actors.games,
-        config.actors.count, config.replay.samples_per_position, config.learner.batch_size,
+        config.actors.games, config.actors.count, config.replay.samples_per_position, config.learner.batch_size,
         config.learner.publish_every, config.learner.enabled, metadata.version("shusaku"), CORE_LOOPS, int8_ways())
 
 

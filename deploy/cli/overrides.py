@@ -250,11 +250,13 @@ def _compose_job(overrides: list[Override], varied: list[str], presets: Presets)
 def _check_needs(config: Config) -> None:
     """What a search needs of the game: a key of positions, a board that fills up."""
     game, search = config.game, config.search
-    of_games = self_play_search(search, config.self_play)
     if isinstance(search, PuctConfig) and search.graph:
         check_search(make_game(game.name, game.params, "search.graph=true"), search)
-    for key, some in (("search", search), ("self_play", of_games)):
-        if not isinstance(some, TreeConfig) or some.solved_empties == 0 or (key == "self_play" and some is search):
+    searches = {"search": search}
+    if config.self_play.solved_empties >= 0:
+        searches["self_play"] = self_play_search(search, config.self_play)
+    for key, some in searches.items():
+        if not isinstance(some, TreeConfig) or some.solved_empties == 0:
             continue
         text = f"{key}.solved_empties={some.solved_empties}"
         try:
