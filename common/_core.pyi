@@ -519,6 +519,8 @@ class RowRing:
         value_surprise: float = 0.0,
         value_lambda: float = 0.0,
         is_cut_searched: bool = False,
+        solved_empties: int = 0,
+        solved_policies: bool = False,
         keeps_moves: bool = False,
     ) -> None:
         """Labels besides policy and outcome: see common.network.row_labels.RowLabels; the surprises: see ReplayConfig.

@@ -59,6 +59,7 @@ _LIMITS: Limits = [
     (one_of("sgd", "adam", "adamw", "muon"), ["learner.optimizer"]),
     (one_of("squared", "cross_entropy"), ["learner.value_loss"]),
     (one_of("rules", "search"), ["learner.cut_off_value"]),
+    (number("; solving takes seconds beyond", at_least=0, at_most=MOST_SOLVED), ["learner.solved_empties"]),
     (one_of("constant", "cosine", "step", "cooldown"), ["learner.schedule"]),
     (number(at_least=0), [
         "run.minutes", "run.evaluations", "run.seed", "run.checkpoint_seconds", "run.keep_every_minutes",

@@ -225,6 +225,8 @@ class LearnerConfig(OnDevice):
     value_loss: str = "squared"  # squared: (z - v)^2 | cross_entropy: of the expected score (1 + v) / 2
     root_value_share: float = 0.0  # r of the value's label (1 - r) z + r q, q what the search said (lc0: q_ratio)
     value_lambda: float = 0.0  # of that q: 0: of this position; up to 1: of the next plies and the end, too
+    solved_empties: int = 0  # positions with at most so many empty cells are taught by their exact result; 0: none
+    solved_policies: bool = True  # and of their policies only the actions that hold it
     cut_off_value: str = "rules"  # of a game at the ply limit: rules (draw; go: points) | search: what its last said
     win_draw_loss_weight: float = 1.0  # of which of the three outcomes it will be (lc0)
     short_term_weight: float = 0.6  # of each short-term value: what the searches of the next plies say (KataGo)

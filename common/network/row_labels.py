@@ -25,6 +25,8 @@ class RowLabels:
     reply: bool = False
     value_lambda: float = 0.0  # root values become lambda-returns; 0: they stay as searched
     is_cut_searched: bool = False  # a game that the ply limit cut off ends with what its last search said
+    solved_empties: int = 0  # values of plies with at most so many empty cells are exact, and z of all before
+    solved_policies: bool = False  # and the policies there keep only the actions that hold the result
 
 
 def row_labels(game: Game, config: LearnerConfig) -> RowLabels:
@@ -40,6 +42,7 @@ def row_labels(game: Game, config: LearnerConfig) -> RowLabels:
         ownership="ownership" in targets, score="score" in targets, reply="reply" in targets,
         value_lambda=config.value_lambda if config.root_value_share else 0.0,
         is_cut_searched=config.cut_off_value == "search",
+        solved_empties=config.solved_empties, solved_policies=config.solved_policies,
     )
 
 

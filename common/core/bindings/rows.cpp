@@ -111,10 +111,11 @@ void bind_rows(nb::module_& m) {
           "__init__",
           [](PyRing* self, std::shared_ptr<const AnyGame> game, std::int64_t capacity, std::vector<float> horizons,
              float blunder_gap, float blunder_width, bool ownership, bool score, bool reply, float policy_surprise,
-             float value_surprise, float value_lambda, bool is_cut_searched, bool keeps_moves) {
+             float value_surprise, float value_lambda, bool is_cut_searched, int solved_empties, bool solved_policies,
+             bool keeps_moves) {
             require(capacity >= 1, "capacity " + std::to_string(capacity) + ": must be at least 1");
-            LabelOptions labels{std::move(horizons), blunder_gap,    blunder_width, ownership,      score, reply,
-                                policy_surprise,     value_surprise, value_lambda,  is_cut_searched};
+            LabelOptions labels{std::move(horizons), blunder_gap,    blunder_width, ownership,       score,          reply,
+                                policy_surprise,     value_surprise, value_lambda,  is_cut_searched, solved_empties, solved_policies};
             check(labels);
             auto ring = game->row_ring(capacity, labels, keeps_moves);
             new (self) PyRing{std::move(game), std::move(labels), std::move(ring)};
@@ -122,7 +123,7 @@ void bind_rows(nb::module_& m) {
           "game"_a, "capacity"_a, nb::kw_only(), "horizons"_a = std::vector<float>(), "blunder_gap"_a = 0.f,
           "blunder_width"_a = 0.f, "ownership"_a = false, "score"_a = false, "reply"_a = false,
           "policy_surprise"_a = 0.f, "value_surprise"_a = 0.f, "value_lambda"_a = 0.f, "is_cut_searched"_a = false,
-          "keeps_moves"_a = false)
+          "solved_empties"_a = 0, "solved_policies"_a = false, "keeps_moves"_a = false)
       .def_prop_ro("end", [](const PyRing& r) { return r.ring->end(); })
       .def_prop_ro("nbytes", [](const PyRing& r) { return r.ring->nbytes(); })
       .def("append", &append, "record"_a, "komi"_a = kNoKomi)

@@ -1,6 +1,8 @@
 // One finished game as the rows of a ring are made from it.
 #pragma once
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -23,6 +25,9 @@ struct RecordView {
   float score;  // for the first player; NaN: the game has none
   std::string ended_by;
   float komi;  // of this game; NaN: that of the rules
+  std::span<const float> results;  // [T] under best play, for the player to move; NaN: not known; empty: none is
+
+  bool is_exact(std::size_t t) const { return !results.empty() && !std::isnan(results[t]); }
 };
 
 }  // namespace shusaku

@@ -23,9 +23,11 @@ struct LabelOptions {
   float policy_surprise = 0, value_surprise = 0;  // shares of the samples that go to surprising rows; 0: none
   float value_lambda = 0;                         // root values become lambda-returns of them; 0: they stay as searched
   bool is_cut_searched = false;                   // a game cut off by the ply limit ends with what its last search said
+  int solved_empties = 0;                         // plies with at most so many empty cells have their exact result
+  bool solved_policies = false;                   // and what is played there is what holds it
 
   bool weights_draws() const { return policy_surprise > 0 || value_surprise > 0; }
-  bool has_outcomes() const { return blunder_gap > 0 || is_cut_searched; }  // of each row
+  bool has_outcomes() const { return blunder_gap > 0 || is_cut_searched || solved_empties > 0; }  // of each row
   bool any_column() const { return !horizons.empty() || has_outcomes() || ownership || score || reply; }
 };
 
@@ -64,11 +66,14 @@ inline bool is_most_shared(const RecordView& r, size_t t) {
 // the next root, searched deeper than a child; a move that the search itself preferred is never a blunder, for there
 // the gap is what the deeper search found out.  Next to plies without a search nothing can be judged, nor at the last
 // ply of a game that was resigned or cut off: its result is not what the move led to.
+//
+// Where the result under best play is known, z is that, and is handed on from there.
 inline void row_outcomes(const RecordView& r, Players players, const LabelOptions& o, float* out, size_t stride) {
   const float end = end_value(r, players, o);
   float z = end;
   for (size_t t = r.actions.size(); t-- > 0; out[t * stride] = z) {
-    if (o.blunder_gap <= 0) continue;
+    if (r.is_exact(t)) z = for_first(r.results[t], players[t]);
+    if (o.blunder_gap <= 0 || r.is_exact(t)) continue;
     const bool is_last = t + 1 == r.actions.size();
     const bool has_policy = r.policy_offsets[t] != r.policy_offsets[t + 1];
     const bool is_judged = is_last ? r.ended_by == "rules" : is_searched(r, t + 1);
@@ -84,13 +89,16 @@ inline void row_outcomes(const RecordView& r, Players players, const LabelOption
 
 // out [T * stride], every stride-th: (1 - l) sum_{t' >= t} l^(t' - t) v(t') with l = 1 - 1 / horizon; what is left of
 // the weight at the end goes to the outcome (KataGo: cpp/dataio/trainingwrite.cpp, fillValueTDTargets).  Plies without
-// a search have no value and are passed over.
+// a search have no value and are passed over; a result that is known takes the place of all that follows.
 inline void short_term_values(const RecordView& r, Players players, const LabelOptions& o, float horizon, float* out,
                               size_t stride) {
   const float now = 1 / horizon;
   float value = end_value(r, players, o);
   for (size_t t = r.actions.size(); t-- > 0; out[t * stride] = value)
-    if (is_searched(r, t)) value += now * (for_first(r.root_values[t], players[t]) - value);
+    if (r.is_exact(t))
+      value = for_first(r.results[t], players[t]);
+    else if (is_searched(r, t))
+      value += now * (for_first(r.root_values[t], players[t]) - value);
 }
 
 // out [T]: the lambda-return of each position, (1 - l) sum_{t' >= t} l^(t' - t) v(t'), the outcome at the end (Sutton

@@ -17,6 +17,7 @@
 
 #include "games/expand_planes.h"
 #include "games/game.h"
+#include "rows/exact_labels.h"
 #include "rows/final_boards.h"
 #include "rows/kept_games.h"
 #include "rows/record_view.h"
@@ -33,7 +34,7 @@ struct BatchView {
   float* uniform;          // [B, U]
   std::uint8_t* symmetry;  // [B]
   float* policy;           // [B, A]
-  float* outcome;          // [B] for the player to move, like all values; deblundered if LabelOptions are set
+  float* outcome;          // [B] for the player to move, like all values; deblundered or exact if LabelOptions are set
   float* root_values;      // [B] or their lambda-returns
   float* weight;           // [B]
   float* plies_left;       // [B]
@@ -74,6 +75,7 @@ class RowRing final : public AnyRowRing {
         metadata_(size_t(capacity)),
         values_(size_t(capacity) * values_a_row_),
         mass_(labels.weights_draws() ? size_t(capacity) : 0),
+        exact_(rules, labels.solved_empties, labels.solved_policies),
         legal_(size_t(slots_)) {
     if (labels.ownership && !HasOwnership<G>) fail(name_of(rules) + " has no ownership of cells");
     for (int s = 0; s < rules.num_symmetries(); ++s) {
@@ -90,9 +92,10 @@ class RowRing final : public AnyRowRing {
   }
 
   // Returns the number of rows that were kept.  Throws with the reason, keeping none, if the record breaks a rule.
-  std::int64_t append(const RecordView& r) override {
-    check_shape(r);
-    check_replay(r);
+  std::int64_t append(const RecordView& record) override {
+    check_shape(record);
+    check_replay(record);
+    const RecordView r = labels_.solved_empties > 0 ? exact_.apply(record, start_with(record.komi)) : record;
     work_out_labels(r);
     typename G::Position position = start_with(r.komi);
     const std::int64_t before = end_;
@@ -391,6 +394,7 @@ class RowRing final : public AnyRowRing {
   std::uint64_t mass_end_ = 0;
   FinalBoards finals_;
   KeptGames games_;                   // empty if planes are kept
+  ExactLabels<G> exact_;
   std::vector<Action> legal_;         // scratch, like the next four: of the game that is appended
   std::vector<std::int8_t> players_;  // [T]
   std::vector<float> game_values_, sampling_weights_, value_returns_;

@@ -21,11 +21,12 @@ class EndingSolver {
  public:
   using Position = typename G::Position;
 
-  // Solves positions with at most so many empty cells; 0: none.  std::invalid_argument if that is out of range, or if
-  // the board of this game does not fill up.
-  EndingSolver(const G& rules, int most_empty) : rules_(&rules), most_empty_(most_empty) {
+  // Solves positions with at most so many empty cells; 0: none.  std::invalid_argument, which names the setting, if
+  // that is out of range, or if the board of this game does not fill up.
+  EndingSolver(const G& rules, int most_empty, const std::string& setting = "search.solved_empties")
+      : rules_(&rules), most_empty_(most_empty) {
     if (most_empty == 0) return;
-    const std::string said = "search.solved_empties=" + std::to_string(most_empty) + ": ";
+    const std::string said = setting + "=" + std::to_string(most_empty) + ": ";
     if constexpr (HasEmptyCells<G>) {
       if (most_empty < 0 || most_empty > kMostEmptyCells)
         throw std::invalid_argument(said + "must be at least 0 and, in " + name_of(rules) + ", at most " +
@@ -44,13 +45,14 @@ class EndingSolver {
       return false;
   }
 
-  // The result under best play for the player to move; `p` is one that solves(), and not terminal.
-  int solve(const Position& p) {
-    assert(solves(p) && !rules_->is_terminal(p));
+  // The result under best play for the player to move, if it lies between `low` and `high`, else a bound on that side
+  // of them; `p` is one that solves(), and not terminal.
+  int solve(const Position& p, int low = -1, int high = 1) {
+    assert(solves(p) && !rules_->is_terminal(p) && low < high);
     if constexpr (LooksAhead<G>) {
-      return rules_->wins_at_once(p) ? 1 : best_of_sound(p, rules_->num_empty(p), -1, 1);
+      return rules_->wins_at_once(p) ? 1 : best_of_sound(p, rules_->num_empty(p), low, high);
     } else if constexpr (HasEmptyCells<G>) {
-      return best_result(p, -1, 1);
+      return best_result(p, low, high);
     } else {
       return 0;
     }
