@@ -527,7 +527,8 @@ class RowRing:
 
         `keeps_moves`: planes are made again when a row is sampled, from the moves of its game.
 
-        ValueError when a number is out of its range, or when `ownership` is set and the game has none.
+        ValueError when a number is out of its range, when `ownership` is set and the game has none, or when
+        `solved_empties` is set and its board does not fill up.
         """
     @property
     def end(self) -> int: ...  # number of the next row; rows [max(0, end - capacity), end) are held

@@ -137,7 +137,8 @@ def measured(
     """Shares of optimal moves, the squared error of the value in the committed set, and the losses of test games."""
     weights = learner.publish(1)
     assert weights is not None
-    evaluator = evaluator_of(game, InferenceConfig(precision="bf16"), weights, BATCH)
+    precision = "fp32" if config.inference.precision == "fp32" else "bf16"  # 8 bits are what is measured elsewhere
+    evaluator = evaluator_of(game, InferenceConfig(precision=precision), weights, BATCH)
     positions = strength_set(game)
     strength = measure(positions, [evaluator], config.search, simulations)
     shares = {"alone": strength.policy, **{f"search_{count}": share for count, share in strength.searches.items()}}

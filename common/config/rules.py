@@ -342,6 +342,8 @@ def _reinforce_conditions(config: Config) -> Iterator[_Condition]:
            "must be 0, because games that are taken ahead would be older when they are learned from")
     yield ("replay.test_share", config.replay.test_share == 0,
            "must be 0, because every game of policy gradient is learned from once")
+    yield ("learner.solved_empties", learner.solved_empties == 0,
+           "policy gradient learns from how its games ended; leave it out")
     yield ("learner.symmetries", not learner.symmetries,
            "must be false: the gradient is that of the moves as they were drawn")
     yield ("inference.placement", config.inference.placement != "server",

@@ -248,11 +248,11 @@ def _compose_job(overrides: list[Override], varied: list[str], presets: Presets)
 
 
 def _check_needs(config: Config) -> None:
-    """What a search needs of the game: a key of positions, a board that fills up."""
+    """What searches and labels need of the game: a key of positions, a board that fills up."""
     game, search = config.game, config.search
     if isinstance(search, PuctConfig) and search.graph:
         check_search(make_game(game.name, game.params, "search.graph=true"), search)
-    searches = {"search": search}
+    searches = {"search": search, "learner": PuctConfig(solved_empties=config.learner.solved_empties)}
     if config.self_play.solved_empties >= 0:
         searches["self_play"] = self_play_search(search, config.self_play)
     for key, some in searches.items():

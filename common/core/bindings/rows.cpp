@@ -114,8 +114,9 @@ void bind_rows(nb::module_& m) {
              float value_surprise, float value_lambda, bool is_cut_searched, int solved_empties, bool solved_policies,
              bool keeps_moves) {
             require(capacity >= 1, "capacity " + std::to_string(capacity) + ": must be at least 1");
-            LabelOptions labels{std::move(horizons), blunder_gap,    blunder_width, ownership,       score,          reply,
-                                policy_surprise,     value_surprise, value_lambda,  is_cut_searched, solved_empties, solved_policies};
+            LabelOptions labels{
+                std::move(horizons), blunder_gap,    blunder_width, ownership,       score,          reply,
+                policy_surprise,     value_surprise, value_lambda,  is_cut_searched, solved_empties, solved_policies};
             check(labels);
             auto ring = game->row_ring(capacity, labels, keeps_moves);
             new (self) PyRing{std::move(game), std::move(labels), std::move(ring)};

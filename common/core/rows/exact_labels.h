@@ -82,7 +82,7 @@ class ExactLabels {
   const G* rules_;
   bool policies_;
   EndingSolver<G> solver_;
-  std::vector<Position> positions_;  // of the plies from the first that is solved on
+  std::vector<Position> positions_;           // of the plies from the first that is solved on
   std::vector<float> results_, root_values_;  // [T]
   std::vector<std::uint16_t> shares_;         // [N]
   std::vector<std::uint32_t> kept_;           // of one ply

@@ -24,7 +24,7 @@ struct RecordView {
   int outcome;  // for the first player
   float score;  // for the first player; NaN: the game has none
   std::string ended_by;
-  float komi;  // of this game; NaN: that of the rules
+  float komi;                      // of this game; NaN: that of the rules
   std::span<const float> results;  // [T] under best play, for the player to move; NaN: not known; empty: none is
 
   bool is_exact(std::size_t t) const { return !results.empty() && !std::isnan(results[t]); }

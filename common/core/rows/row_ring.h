@@ -393,7 +393,7 @@ class RowRing final : public AnyRowRing {
   std::vector<std::uint64_t> mass_;  // [capacity] of all rows before; empty: every row is as likely
   std::uint64_t mass_end_ = 0;
   FinalBoards finals_;
-  KeptGames games_;                   // empty if planes are kept
+  KeptGames games_;  // empty if planes are kept
   ExactLabels<G> exact_;
   std::vector<Action> legal_;         // scratch, like the next four: of the game that is appended
   std::vector<std::int8_t> players_;  // [T]

@@ -239,13 +239,16 @@ def test_contradictions_are_refused() -> None:
     assert "at least 0 and at most 28" in refusal("search.solved_empties=29")
     assert "without self_play.solved_empties=N" in refusal("search.solved_empties=8", "self_play.solved_weight=0.5")
     assert "at least -1 and at most 28" in refusal("self_play.solved_empties=29")
+    assert "at least 0 and at most 28" in refusal("learner.solved_empties=29")
     assert "search=policy_only solves no endings" in refusal(
         "search=policy_only", "learner.enabled=false", "self_play.solved_empties=8")
-    for key in ("search", "self_play"):
+    for key in ("search", "self_play", "learner"):
         assert f"{key}.solved_empties=8: the board of go does not fill up" in refusal(
             "experiment=go_7x7", f"{key}.solved_empties=8")
         assert f"{key}.solved_empties=21: must be at least 0 and, in othello, at most 20" in refusal(
             "experiment=othello_6x6", f"{key}.solved_empties=21")
+    assert "policy gradient learns from how its games ended" in refusal(
+        "experiment=alphago_9x9_reinforce", "policy.from=random", "learner.solved_empties=9")
     assert "without a half-life" in refusal("search=puct", "search.root_policy_temperature_early=1.25")
     assert "rediss://" in refusal("replay.encryption=tls", "replay.url=redis://h:1/0")
     assert "must be one of none, tls" in refusal("inference.encryption=ssl")
