@@ -42,7 +42,8 @@ def row_labels(game: Game, config: LearnerConfig) -> RowLabels:
         ownership="ownership" in targets, score="score" in targets, reply="reply" in targets,
         value_lambda=config.value_lambda if config.root_value_share else 0.0,
         is_cut_searched=config.cut_off_value == "search",
-        solved_empties=config.solved_empties, solved_policies=config.solved_policies,
+        solved_empties=config.solved_empties,
+        solved_policies=config.solved_policies if config.solved_empties else False,
     )
 
 

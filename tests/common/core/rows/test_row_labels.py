@@ -263,6 +263,9 @@ def test_targets_ask_for_their_labels() -> None:
     config = LearnerConfig(targets=["policy", "value", "short_term", "ownership", "score", "reply"], blunder_gap=0.1)
     labels = row_labels(game, config)
     assert row_labels(game, LearnerConfig(cut_off_value="search")) == RowLabels(is_cut_searched=True)
+    solved = LearnerConfig(solved_empties=9)
+    assert row_labels(game, solved) == RowLabels(solved_empties=9, solved_policies=True)
+    assert row_labels(game, replace(solved, solved_policies=False)) == RowLabels(solved_empties=9)
     assert labels == RowLabels(labels.horizons, 0.1, 0.06, True, True, True)
     assert labels.horizons == pytest.approx((15.256, 5.536, 2.296))  # 1 + 0.176, 0.056 and 0.016 of 81
 
